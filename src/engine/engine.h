@@ -1,0 +1,132 @@
+#pragma once
+
+// The engine: one thread that owns the scheduler, the KV pool and the runner, and repeats
+// "read inbox, plan, run, sample, deliver". Everything mutable about a request lives on
+// that thread; other threads talk to it through submit() and Handle.
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/ids.h"
+#include "base/metrics.h"
+#include "base/result.h"
+#include "model/runner.h"
+#include "sampling/sampler.h"
+#include "text/tokenizer.h"
+
+namespace millrace::engine {
+
+/// Rows of a prompt as they are computed, on the engine thread: take them and return. `first` is the position of the
+/// first row; rows are [n, width], width = vocab or dim.
+using RowSink = std::function<void(int first, std::span<const float> rows, int width)>;
+
+struct Request {
+  std::vector<TokenId> prompt;  // not empty
+  int max_new_tokens = -1;      // 0 = none (rows only); -1 = what is left of min(context, pool) after the prompt
+  sampling::Params sampling;
+  std::vector<std::string> stop;        // ends before the first match; matched across tokens, never leaked
+  std::vector<TokenId> stop_token_ids;  // end like the end token
+  bool ignore_eos = false;
+  bool keep_special = false;  // special tokens stay in the text
+  int priority = 0;           // higher first
+  Microseconds timeout_us = 0;  // from submit; 0 = none
+
+  model::Outputs prompt_rows = model::Outputs::none;  // none, all or hidden: handed to row_sink
+  RowSink row_sink;
+
+  /// A client that leaves more tokens than this unread is cancelled, never waited for.
+  int max_unread_tokens = 4096;
+};
+
+enum class Finish { stop, length, cancelled, timeout, error };
+std::string_view to_string(Finish finish);  // "stop", "length", ...
+
+struct TokenEvent {
+  TokenId id;
+  float logprob = 0;                        // with sampling.top_logprobs >= 0
+  std::vector<sampling::TokenLogprob> top;  // likewise
+};
+
+struct Usage {
+  int prompt_tokens = 0, cached_tokens = 0, completion_tokens = 0;  // completion_tokens counts the end token
+  int preemptions = 0;
+  Microseconds queue_us = 0, ttft_us = 0;   // submit to first step, submit to first token
+  Microseconds prefill_us = 0, decode_us = 0;  // first step to first token, first to last token
+};
+
+struct Event {
+  std::string text;                // whole UTF-8 characters; may be empty
+  std::vector<TokenEvent> tokens;  // behind `text`, the end token included
+  std::optional<Finish> finished;  // set in the last event of a request, with `usage`
+  std::optional<Error> error;      // set when finished == Finish::error
+  Usage usage;
+};
+
+/// One request as its client sees it. Dropping the handle cancels the request.
+class Handle {
+ public:
+  Handle(Handle&&) noexcept;
+  Handle& operator=(Handle&&) noexcept;
+  ~Handle();
+
+  /// The next event; what has piled up since the last call comes merged into one. nullopt: nothing within `timeout`.
+  /// After the last event (finished set) it returns nullopt at once.
+  std::optional<Event> next(std::chrono::milliseconds timeout);
+
+  /// Any thread. The last event comes within one step.
+  void cancel();
+
+ private:
+  friend class Engine;
+  struct Channel;
+  explicit Handle(std::shared_ptr<Channel> channel);
+  std::shared_ptr<Channel> channel_;
+};
+
+struct EngineOptions {
+  int step_tokens = 512;     // most tokens of one step; smaller chunks, smoother streams
+  int max_running = 64;      // sequences per step; others wait in line
+  int max_queued = 1024;     // more are refused
+  bool prefix_sharing = true;
+  bool check_invariants = false;  // after each step; for tests
+};
+
+struct EngineMetrics {
+  Counter requests_total, finished_total, cancelled_total, refused_total, failed_total;
+  Counter prompt_tokens_total, computed_tokens_total, cached_tokens_total, generated_tokens_total, preemptions_total, steps_total;
+  Gauge running, waiting, kv_blocks_used, kv_blocks_cached, kv_blocks_total;
+  Histogram step_us, host_us, queue_us, first_token_us;
+};
+
+class Engine {
+ public:
+  /// `tokenizer` outlives the engine.
+  Engine(std::unique_ptr<model::Runner> runner, const text::Tokenizer& tokenizer, EngineOptions options);
+
+  /// Stops after the current step; every open request gets Finish::cancelled.
+  ~Engine();
+
+  /// Any thread. Errors: invalid_argument (the request, with the numbers), exhausted (the queue is full; or it could not
+  /// fit even alone), cancelled (draining).
+  Result<Handle> submit(Request request);
+
+  /// No new requests; waits until the running ones have ended, at most `timeout`, then cancels the rest.
+  /// Returns how many were cut.
+  int drain(std::chrono::milliseconds timeout);
+
+  const EngineMetrics& metrics() const;
+  const model::RunnerInfo& info() const;
+
+ private:
+  class Loop;
+  std::unique_ptr<Loop> loop_;
+};
+
+}  // namespace millrace::engine

@@ -1,0 +1,71 @@
+#pragma once
+
+// Runs steps of the model. The engine sees this interface only; its tests use a fake that makes up logits.
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/ids.h"
+#include "base/result.h"
+
+namespace millrace::model {
+
+/// Which rows of a slice come back: none (a prefill chunk), the last (to sample), all (prompt log-probabilities,
+/// a draft to verify), or the hidden state of all rows, after the output norm (embeddings).
+enum class Outputs : std::uint8_t { none, last, all, hidden };
+
+/// One sequence's part of a step: tokens [first, first + tokens.size()).
+struct StepSlice {
+  std::span<const TokenId> tokens;  // not empty
+  int first = 0;                    // position of tokens[0]
+  /// One table per cache group: the blocks that hold positions [0, first + tokens.size()), in order.
+  std::span<const std::span<const BlockId>> block_tables;
+  Outputs outputs = Outputs::none;
+  bool whole = false;  // must not be chunked: rows attend to later rows of the slice too (bidirectional encoders)
+  int adapter = 0;     // LoRA slot; 0 = none
+};
+
+struct Ticket { std::int64_t step = 0; };
+
+/// Row-major, in the order of the slices; valid until the next but one submit on the same lane.
+struct StepOutputs {
+  std::span<const float> logits;  // [rows asked with last or all, vocab]
+  std::span<const float> hidden;  // [rows asked with hidden, dim]
+};
+
+/// One kind of cache (full attention, later sliding windows and state slots), as the scheduler needs it: integers.
+struct CacheGroupInfo {
+  int block_tokens = 0;
+  int window = 0;  // 0: every position is kept
+  int n_blocks = 0;
+};
+
+struct RunnerInfo {
+  int vocab_size = 0;
+  int dim = 0;
+  int max_positions = 0;
+  int max_step_tokens = 0;   // tokens of one step, all slices together
+  int max_step_outputs = 0;  // rows that come back from one step
+  int max_slices = 0;
+  std::vector<CacheGroupInfo> cache_groups;  // one today
+};
+
+class Runner {
+ public:
+  virtual ~Runner() = default;
+  virtual const RunnerInfo& info() const = 0;
+
+  /// Hands a step to the lane and returns at once; one more may be submitted while it runs. `slices` and what they
+  /// point to are copied. The blocks named are written by the step: distinct slices never share a block they write.
+  virtual Ticket submit(std::span<const StepSlice> slices) = 0;
+
+  /// Blocks until the step has run. Tickets are waited for in the order of their submits.
+  /// Errors: exhausted (device memory), cancelled (the runner stops). Any other device failure is fatal.
+  virtual Result<StepOutputs> wait(Ticket ticket) = 0;
+
+  /// to[i] becomes a copy of from[i], in every layer, before the next step runs (copy on write of shared blocks).
+  virtual void copy_blocks(int cache_group, std::span<const BlockId> from, std::span<const BlockId> to) = 0;
+};
+
+}  // namespace millrace::model

@@ -1,0 +1,48 @@
+#pragma once
+
+// A chat template: messages in, marked text out. Parsed once; immutable and safe from any thread afterwards.
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+#include "base/result.h"
+#include "text/marked_text.h"
+
+namespace millrace::text {
+
+using Json = nlohmann::ordered_json;  // key order of objects is the caller's: templates print them
+
+/// Limits that turn a hostile template or conversation into an error instead of a hang.
+struct RenderLimits {
+  long steps = 10'000'000;          // evaluated nodes
+  int depth = 200;                  // nested calls and expressions
+  std::size_t bytes = 64u << 20;    // output, and each string on the way
+};
+
+class ChatTemplate {
+ public:
+  /// Errors: corrupt_data, with line and what was expected.
+  static Result<ChatTemplate> parse(std::string source);
+
+  ChatTemplate(ChatTemplate&&) noexcept;
+  ChatTemplate& operator=(ChatTemplate&&) noexcept;
+  ~ChatTemplate();
+
+  /// `variables`: all variables of the template (messages, tools, add_generation_prompt, ...). Every string in it is the
+  /// caller's, except those named in `trusted` (bos_token, eos_token: the vocabulary's own).
+  /// `now`: for strftime_now, seconds since the epoch, read as local time without a zone.
+  /// Errors: invalid_argument (raise_exception's text, undefined names, wrong types; with the line), exhausted (limits).
+  Result<MarkedText> render(const Json& variables, std::span<const std::string> trusted, std::int64_t now,
+                            const RenderLimits& limits = {}) const;
+
+ private:
+  struct Impl;
+  explicit ChatTemplate(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace millrace::text
