@@ -37,7 +37,7 @@ struct ModelConfig {
   int vocab_size = 0;
   int max_positions = 0;  // trained context
   float norm_eps = 0;
-  bool tied_head = false;  // no output matrix of its own: the embedding serves
+  bool tied_head = false;  // no output matrix of its own: the embedding serves. GGUF: "output.weight" is absent
   RopeConfig rope;
 
   int q_dim() const { return n_heads * head_dim; }
@@ -47,7 +47,7 @@ struct ModelConfig {
   }
 };
 
-/// Reads `<arch>.*` metadata or config.json. Does not look at tensors.
+/// Reads `<arch>.*` metadata or config.json. Does not look at tensors, but for tied_head of a GGUF file.
 /// Errors: not_found, corrupt_data, unsupported (architecture, activation, rope kind); each names the key, its
 /// value and the rule.
 Result<ModelConfig> read_config(const io::WeightSource& source);

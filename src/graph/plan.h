@@ -1,0 +1,80 @@
+#pragma once
+
+// A graph made ready for one machine: kernels chosen, every intermediate placed in one arena, the launches of a step
+// recorded. Made once per step size; run once per step. Immutable: offsets, not pointers, so one arena serves all plans.
+
+#include <compare>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/result.h"
+#include "device/device.h"
+#include "graph/graph.h"
+#include "ops/op.h"
+
+namespace millrace::graph {
+
+/// The largest step that a plan runs: its key. Context lengths are never part of it.
+struct Bucket {
+  int tokens = 1, outputs = 1, logits = 1;
+  friend auto operator<=>(const Bucket&, const Bucket&) = default;
+};
+
+/// What a plan binds to besides its bucket.
+struct PlanContext {
+  const kernels::KernelTable& kernels;
+  int workers = 1;
+  std::int64_t l2_bytes = 512 << 10;
+  int max_positions = 1;
+  std::span<const ops::KvLayer> kv_layers;
+  /// Packed weight of each weight value of the graph, by value id; unused entries are ignored.
+  std::span<const ops::PackedWeight> weights;
+};
+
+/// What one run of a plan points at.
+struct StepRun {
+  const ops::StepArgs* step = nullptr;
+  std::byte* arena = nullptr;
+};
+
+class Plan {
+ public:
+  /// Errors: unsupported (an op without a kernel), naming the op's scope.
+  static Result<std::unique_ptr<Plan>> make(const Graph& graph, Bucket most, const PlanContext& context);
+
+  /// The step's one submission; its `step` argument is a StepRun.
+  std::span<const device::Launch> launches() const { return launches_; }
+
+  std::size_t arena_bytes() const { return arena_bytes_; }
+  std::size_t scratch_bytes() const { return scratch_bytes_; }  // per worker
+
+  /// One row per launch: for profiles and `bench`.
+  struct OpRow { std::string_view scope, op; ops::Work work; std::string tiling; };
+  std::vector<OpRow> rows(const ops::StepArgs& step) const;
+
+ private:
+  enum class Where : std::uint8_t { arena, token_ids, positions, output_rows, logits_out, hidden_out };
+  struct Operand { Where where = Where::arena; std::size_t offset = 0; };
+  static constexpr int kMaxOperands = 8;
+  struct BoundNode {
+    std::unique_ptr<ops::BoundOp> op;
+    Operand operands[kMaxOperands];
+    int n_operands = 0;
+    std::string_view scope, name;
+  };
+  static void run_node(const void* node, const void* run, device::Worker& worker) noexcept;
+  static void place_values(const Graph& graph, const Bucket& most, std::vector<Operand>& at, std::size_t& arena_bytes);
+
+  std::vector<BoundNode> nodes_;
+  std::vector<device::Launch> launches_;
+  std::size_t arena_bytes_ = 0, scratch_bytes_ = 0;
+};
+
+/// Bytes of a value for a bucket.
+std::size_t value_bytes(const ops::ValueDesc& desc, const Bucket& bucket);
+
+/// The smallest bucket of 1, 2, 4, ... (up to `most` each) that holds the step.
+Bucket bucket_for(int tokens, int outputs, int logits, const Bucket& most);
+
+}  // namespace millrace::graph

@@ -1,0 +1,37 @@
+#pragma once
+
+// The bytes of the KV cache: one allocation, [layer][K | V][block][kv_head][block_tokens x head_dim]. Which block is
+// whose is kv/'s business; this file knows where a block lies.
+
+#include <span>
+#include <vector>
+
+#include "base/ids.h"
+#include "device/device.h"
+#include "model/config.h"
+#include "ops/op.h"
+
+namespace millrace::model {
+
+enum class KvFormat { f32, f16, bf16 };
+tensor::DType dtype_of(KvFormat format);
+
+class KvStore {
+ public:
+  /// Pages are touched when a block is first written. Errors: exhausted.
+  static Result<KvStore> make(const ModelConfig& config, KvFormat format, int n_blocks, int block_tokens, device::Device& device);
+
+  std::span<const ops::KvLayer> layers() const { return layers_; }
+  std::int64_t bytes() const { return static_cast<std::int64_t>(buffer_.size()); }
+
+  /// to[i] = from[i] in every layer.
+  void copy_blocks(std::span<const BlockId> from, std::span<const BlockId> to);
+
+  static std::int64_t block_bytes(const ModelConfig& config, KvFormat format, int block_tokens);
+
+ private:
+  device::Buffer buffer_;
+  std::vector<ops::KvLayer> layers_;
+};
+
+}  // namespace millrace::model

@@ -1,0 +1,196 @@
+#include "model/model.h"
+
+#include <algorithm>
+#include <array>
+#include <string>
+
+#include "base/check.h"
+#include "device/topology.h"
+#include "graph/plan_cache.h"
+#include "model/step_builder.h"
+#include "model/weight_store.h"
+
+namespace millrace::model {
+namespace {
+
+/// Graph and weights as declared: all that an estimate needs.
+struct Declared {
+  std::unique_ptr<graph::Graph> graph;
+  WeightStore weights;
+};
+
+Result<Declared> declare(const io::WeightSource& source, const ModelConfig& config, int panel_rows) {
+  const Architecture* arch = find_architecture(config.architecture);
+  if (!arch) {
+    std::string known;
+    for (const Architecture& a : architectures()) known += (known.empty() ? "" : ", ") + std::string(a.name);
+    return error(Code::unsupported, "architecture '{}' is not known, this build has {}", config.architecture, known);
+  }
+  graph::Builder g;
+  MILLRACE_TRY(weights, WeightStore::declare(source, config, *arch, panel_rows, g));
+  const BuiltModel built = arch->build(g, config, weights.values());
+  MILLRACE_TRY(graph, std::move(g).finish(built.logits, built.hidden));
+  return Declared{std::move(graph), std::move(weights)};
+}
+
+int pool_blocks(const LoadOptions& o) { return (o.pool_tokens + o.block_tokens - 1) / o.block_tokens; }
+
+graph::Bucket largest_bucket(const LoadOptions& o) { return {o.max_step_tokens, o.max_step_outputs, o.max_step_outputs}; }
+
+graph::PlanContext plan_context(const Declared& declared, const ModelConfig& config, const LoadOptions& o, const kernels::KernelTable& kernels,
+                                std::span<const ops::KvLayer> kv) {
+  const int positions = std::min(config.max_positions, pool_blocks(o) * o.block_tokens);
+  return {kernels, o.threads, device::topology().l2_bytes, positions, kv, declared.weights.packed()};
+}
+
+Result<MemoryEstimate> estimate(const Declared& declared, const ModelConfig& config, const LoadOptions& o, const graph::Plan& largest) {
+  MemoryEstimate out;
+  out.weights_bytes = declared.weights.bytes();
+  out.token_weights_bytes = declared.weights.bytes_per_token();
+  out.kv_bytes_per_token = config.kv_bytes_per_token(tensor::layout_of(dtype_of(o.kv)).bytes);
+  out.kv_bytes = KvStore::block_bytes(config, o.kv, o.block_tokens) * pool_blocks(o);
+  out.arena_bytes = static_cast<std::int64_t>(largest.arena_bytes());
+  out.scratch_bytes = static_cast<std::int64_t>(largest.scratch_bytes()) * o.threads;
+  out.results_bytes = std::int64_t{2} * o.max_step_outputs * (config.vocab_size + config.dim) * 4;
+  return out;
+}
+
+class CpuModel final : public Model {
+ public:
+  CpuModel(Declared declared, const ModelConfig& config, const LoadOptions& options, const kernels::KernelTable& kernels)
+      : declared_(std::move(declared)), config_(config), options_(options), kernels_(kernels), device_(device::make_cpu_device()) {
+    for (Slot& slot : slots_) slot.builder.emplace(config.n_heads / config.n_kv_heads);
+    info_ = {config.vocab_size, config.dim, config.max_positions, options.max_step_tokens, options.max_step_outputs, options.max_slices,
+             {{.block_tokens = options.block_tokens, .window = 0, .n_blocks = pool_blocks(options)}}};
+  }
+
+  Result<void> load() {
+    MILLRACE_TRY_VOID(declared_.weights.allocate(*device_));
+    MILLRACE_TRY(kv, KvStore::make(config_, options_.kv, pool_blocks(options_), options_.block_tokens, *device_));
+    kv_ = std::move(kv);
+    plans_.emplace(*declared_.graph, plan_context(declared_, config_, options_, kernels_, kv_->layers()), largest_bucket(options_));
+    MILLRACE_TRY(largest, plans_->find(options_.max_step_tokens, options_.max_step_outputs, options_.max_step_outputs));
+    MILLRACE_TRY(memory, estimate(declared_, config_, options_, *largest));
+    memory_ = memory;
+    MILLRACE_TRY(arena, device_->allocate(largest->arena_bytes()));
+    arena_ = std::move(arena);
+    for (Slot& slot : slots_) {
+      MILLRACE_TRY(logits, device_->allocate(static_cast<std::size_t>(options_.max_step_outputs) * static_cast<std::size_t>(config_.vocab_size) * 4));
+      MILLRACE_TRY(hidden, device_->allocate(static_cast<std::size_t>(options_.max_step_outputs) * static_cast<std::size_t>(config_.dim) * 4));
+      slot.logits = std::move(logits);
+      slot.hidden = std::move(hidden);
+    }
+    stream_ = device_->make_stream({.workers = options_.threads, .scratch_bytes = largest->scratch_bytes(),
+                                    .cpus = options_.pin ? device::topology().core_cpus : std::vector<int>{}, .caller_works = true});
+    declared_.weights.load(stream_->group(), options_.progress);
+    return {};
+  }
+
+  const RunnerInfo& info() const override { return info_; }
+  const MemoryEstimate& memory() const override { return memory_; }
+
+  Ticket submit(std::span<const StepSlice> slices) override {
+    MILLRACE_CHECK(submitted_ - waited_ < 2, "a third step submitted while two are under way");
+    Slot& slot = slots_[static_cast<std::size_t>(submitted_ % 2)];
+    const ops::StepArgs& step = slot.builder->build(slices);
+    MILLRACE_CHECK(step.tokens <= options_.max_step_tokens && step.outputs <= options_.max_step_outputs,
+                   "a step of " + std::to_string(step.tokens) + " tokens and " + std::to_string(step.outputs) + " outputs");
+    slot.builder->set_results(slot.logits.data(), slot.hidden.data());
+    auto plan = plans_->find(step.tokens, step.outputs, step.logits);
+    MILLRACE_CHECK(plan.ok(), plan.ok() ? "" : plan.error().message);  // the largest one was made at load
+    slot.plan = *plan;
+    slot.run = {&step, arena_.data()};
+    if (submitted_ == waited_) start(slot);
+    return {submitted_++};
+  }
+
+  Result<StepOutputs> wait(Ticket ticket) override {
+    MILLRACE_CHECK(ticket.step == waited_ && waited_ < submitted_, "wait for step " + std::to_string(ticket.step) + " after " + std::to_string(waited_));
+    stream_->synchronize();
+    Slot& slot = slots_[static_cast<std::size_t>(waited_ % 2)];
+    if (++waited_ < submitted_) start(slots_[static_cast<std::size_t>(waited_ % 2)]);
+    const ops::StepArgs& step = slot.builder->step();
+    const auto vocab = static_cast<std::size_t>(config_.vocab_size), dim = static_cast<std::size_t>(config_.dim);
+    const auto logits = static_cast<std::size_t>(step.logits), outputs = static_cast<std::size_t>(step.outputs);
+    return StepOutputs{{reinterpret_cast<const float*>(slot.logits.data()), logits * vocab},
+                       {reinterpret_cast<const float*>(slot.hidden.data()) + logits * dim, (outputs - logits) * dim}};
+  }
+
+  void copy_blocks(int cache_group, std::span<const BlockId> from, std::span<const BlockId> to) override {
+    MILLRACE_CHECK(cache_group == 0 && submitted_ == waited_, "copy_blocks beside a running step or in group " + std::to_string(cache_group));
+    kv_->copy_blocks(from, to);
+  }
+
+  void profile(bool on) override {
+    profile_us_.assign(on ? declared_.graph->nodes.size() : 0, 0.0);
+    stream_->group().profile(profile_us_);
+  }
+  std::vector<OpProfile> profiled() const override {
+    std::vector<OpProfile> out;
+    const Slot& slot = slots_[static_cast<std::size_t>((waited_ + 1) % 2)];
+    if (!slot.plan || profile_us_.empty()) return out;
+    const auto rows = slot.plan->rows(slot.builder->step());
+    for (std::size_t i = 0; i < rows.size(); ++i) out.push_back({std::string(rows[i].scope), std::string(rows[i].op), rows[i].tiling, rows[i].work, profile_us_[i]});
+    return out;
+  }
+  std::string graph_dump() const override { return graph::dump(*declared_.graph); }
+  std::int64_t submissions() const override { return stream_->submissions(); }
+  std::int64_t syncs() const override { return stream_->syncs(); }
+  std::int64_t plan_misses() const override { return plans_->misses(); }
+
+ private:
+  /// One of two steps under way: the one that runs and the one that is prepared.
+  struct Slot {
+    std::optional<StepBuilder> builder;
+    const graph::Plan* plan = nullptr;
+    graph::StepRun run;
+    device::Buffer logits, hidden;
+  };
+  void start(Slot& slot) { stream_->submit(slot.plan->launches(), &slot.run); }
+
+  Declared declared_;
+  ModelConfig config_;
+  LoadOptions options_;
+  kernels::KernelTable kernels_;
+  std::unique_ptr<device::Device> device_;
+  RunnerInfo info_;
+  MemoryEstimate memory_;
+  std::optional<KvStore> kv_;
+  std::optional<graph::PlanCache> plans_;
+  device::Buffer arena_;
+  std::array<Slot, 2> slots_;
+  std::vector<double> profile_us_;
+  std::unique_ptr<device::Stream> stream_;  // last: its workers end before what they use
+  std::int64_t submitted_ = 0, waited_ = 0;
+};
+
+Result<void> check_options(const LoadOptions& o) {
+  if (o.threads < 1 || o.threads > 1024) return error(Code::invalid_argument, "threads is {}, expected 1 to 1024", o.threads);
+  if (o.block_tokens < 8 || o.block_tokens > 256 || (o.block_tokens & (o.block_tokens - 1)) != 0)
+    return error(Code::invalid_argument, "block size is {} tokens, expected a power of two from 8 to 256", o.block_tokens);
+  if (o.pool_tokens < 1) return error(Code::invalid_argument, "the KV cache has room for {} tokens", o.pool_tokens);
+  if (o.max_step_tokens < 1 || o.max_step_outputs < 1 || o.max_slices < 1) return error(Code::invalid_argument, "a step of no tokens, outputs or slices");
+  return {};
+}
+
+}  // namespace
+
+Result<MemoryEstimate> estimate_memory(const io::WeightSource& source, const ModelConfig& config, const LoadOptions& options) {
+  MILLRACE_TRY_VOID(check_options(options));
+  MILLRACE_TRY(kernels, kernels::select_kernels(options.isa));
+  MILLRACE_TRY(declared, declare(source, config, kernels.panel_rows));
+  const std::vector<ops::KvLayer> kv(static_cast<std::size_t>(config.n_layers), ops::KvLayer{.block_tokens = options.block_tokens, .dtype = dtype_of(options.kv)});
+  MILLRACE_TRY(plan, graph::Plan::make(*declared.graph, largest_bucket(options), plan_context(declared, config, options, kernels, kv)));
+  return estimate(declared, config, options, *plan);
+}
+
+Result<std::unique_ptr<Model>> load_model(const io::WeightSource& source, const ModelConfig& config, const LoadOptions& options) {
+  MILLRACE_TRY_VOID(check_options(options));
+  MILLRACE_TRY(kernels, kernels::select_kernels(options.isa));
+  MILLRACE_TRY(declared, declare(source, config, kernels.panel_rows));
+  auto model = std::make_unique<CpuModel>(std::move(declared), config, options, kernels);
+  MILLRACE_TRY_VOID(model->load());
+  return std::unique_ptr<Model>(std::move(model));
+}
+
+}  // namespace millrace::model

@@ -1,0 +1,163 @@
+#include "ops/attention.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace millrace::ops {
+namespace {
+
+using kernels::kKeySplit;
+using kernels::kKeyTile;
+using tensor::DType;
+
+/// The slice that holds tile `tile`, by the running counts in `first_tile`.
+const SliceArgs& slice_of(std::span<const SliceArgs> slices, int SliceArgs::* first_tile, int tile) {
+  const auto after = std::ranges::upper_bound(slices, tile, {}, first_tile);
+  return *(after - 1);
+}
+
+class BoundCacheWrite final : public BoundOp {
+ public:
+  BoundCacheWrite(const SetupContext& ctx, const KvLayer& kv, const tensor::Shape& row) : kv_(kv), kv_heads_(row[0]), head_dim_(row[1]) {
+    kernel_ = kv.dtype == DType::f32 ? ctx.kernels.kv_write_f32 : kv.dtype == DType::f16 ? ctx.kernels.kv_write_f16 : ctx.kernels.kv_write_bf16;
+  }
+  void execute(const ExecContext& ctx) const noexcept override {
+    const int tiles = ctx.step.write_tiles;
+    ctx.worker.for_tiles(tiles * static_cast<int>(kv_heads_), [&](int i) {
+      const int head = i / tiles;
+      const SliceArgs& s = slice_of(ctx.step.slices, &SliceArgs::write_tile, i % tiles);
+      const int nth = i % tiles - s.write_tile;
+      const int begin = std::max(s.first, (s.first / kWriteTile + nth) * kWriteTile);
+      const int end = std::min(s.first + s.count, (s.first / kWriteTile + nth + 1) * kWriteTile);
+      const std::int64_t offset = std::int64_t{s.row + begin - s.first} * kv_heads_ * head_dim_ + head * head_dim_;
+      kernel_({ctx.at<float>(0) + offset, ctx.at<float>(1) + offset, kv_heads_ * head_dim_, end - begin, begin, head_dim_,
+               reinterpret_cast<std::uint8_t*>(kv_.k + head * kv_.head_stride), reinterpret_cast<std::uint8_t*>(kv_.v + head * kv_.head_stride), s.table,
+               kv_.block_tokens, kv_.block_stride});
+    });
+  }
+  Work work(const StepArgs& step) const override {
+    const double values = 2.0 * step.tokens * static_cast<double>(kv_heads_ * head_dim_);
+    return {values * (4 + tensor::layout_of(kv_.dtype).bytes), 0};
+  }
+
+ private:
+  KvLayer kv_;
+  std::int64_t kv_heads_, head_dim_;
+  kernels::kv_write_f32_fn kernel_;
+};
+
+class CacheWrite final : public Op {
+ public:
+  explicit CacheWrite(int layer) : layer_(layer) {}
+  std::string_view name() const override { return "cache_write"; }
+  Result<std::vector<ValueDesc>> infer(std::span<const ValueDesc> in) const override {
+    if (in[0] != in[1] || in[0].dtype != DType::f32 || in[0].row.rank() != 2 || in[0].rows != Rows::tokens)
+      return error(Code::invalid_argument, "cache_write of {} and {}", to_string(in[0]), to_string(in[1]));
+    return std::vector<ValueDesc>{};
+  }
+  Result<std::unique_ptr<BoundOp>> setup(const SetupContext& ctx, std::span<const OpInput> in) const override {
+    return std::unique_ptr<BoundOp>(std::make_unique<BoundCacheWrite>(ctx, ctx.kv_layers[static_cast<std::size_t>(layer_)], in[0].desc.row));
+  }
+
+ private:
+  int layer_;
+};
+
+class BoundAttend final : public BoundOp {
+ public:
+  BoundAttend(const SetupContext& ctx, const KvLayer& kv, const ValueDesc& q, int kv_heads, float scale, int window)
+      : kv_(kv), rows_(q.rows), kv_heads_(kv_heads), group_(static_cast<int>(q.row[0]) / kv_heads), head_dim_(q.row[1]), scale_(scale), window_(window),
+        tile_rows_(query_tile_rows(group_)), max_splits_((ctx.max_positions + kKeySplit - 1) / kKeySplit), merge_(ctx.kernels.merge_partials) {
+    kernel_ = kv.dtype == DType::f32 ? ctx.kernels.attend_f32 : kv.dtype == DType::f16 ? ctx.kernels.attend_f16 : ctx.kernels.attend_bf16;
+  }
+
+  void execute(const ExecContext& ctx) const noexcept override {
+    const bool all = rows_ == Rows::tokens;
+    const std::span<const SliceArgs> slices = all ? ctx.step.slices : ctx.step.output_slices;
+    const int tiles = all ? ctx.step.attend_tiles : ctx.step.output_attend_tiles;
+    ctx.worker.for_tiles(tiles * kv_heads_, [&](int i) {
+      const int head = i / tiles;
+      const SliceArgs& s = slice_of(slices, &SliceArgs::attend_tile, i % tiles);
+      const int begin = (i % tiles - s.attend_tile) * tile_rows_;
+      run_tile(ctx, s, head, begin, std::min(tile_rows_, s.count - begin));
+    });
+  }
+
+  std::size_t scratch_bytes() const override {
+    const std::int64_t vectors = std::int64_t{tile_rows_} * group_;
+    return static_cast<std::size_t>(vectors * kKeyTile * 4 + max_splits_ * vectors * (2 + head_dim_) * 4 + 64);
+  }
+
+  Work work(const StepArgs& step) const override {
+    Work out;
+    const double heads = kv_heads_ * group_, d = static_cast<double>(head_dim_);
+    for (const SliceArgs& s : rows_ == Rows::tokens ? step.slices : step.output_slices) {
+      const double keys = s.count * (s.first + (s.count + 1) / 2.0);  // summed over the rows
+      out.flops += 4 * heads * d * keys;
+      out.bytes += 2.0 * kv_heads_ * d * tensor::layout_of(kv_.dtype).bytes * (s.first + s.count) + 8.0 * s.count * heads * d;
+    }
+    return out;
+  }
+
+ private:
+  /// Rows [begin, begin + rows) of a slice, the query heads of one KV head: partial results split by split, merged in
+  /// order.
+  void run_tile(const ExecContext& ctx, const SliceArgs& s, int head, int begin, int rows) const {
+    const int first = s.first + begin, keys = first + rows;
+    const int splits = (keys + kKeySplit - 1) / kKeySplit;
+    const std::int64_t vectors = std::int64_t{rows} * group_, q_stride = std::int64_t{kv_heads_} * group_ * head_dim_;
+    float* scratch = reinterpret_cast<float*>(ctx.worker.scratch().data());
+    float* m = scratch + std::int64_t{tile_rows_} * group_ * kKeyTile;
+    float* l = m + max_splits_ * vectors;
+    float* o = l + max_splits_ * vectors;
+    const std::int64_t offset = (s.row + begin) * q_stride + std::int64_t{head} * group_ * head_dim_;
+    for (int split = 0; split < splits; ++split)
+      kernel_({ctx.at<float>(0) + offset, q_stride, rows, group_, head_dim_, first, std::int64_t{split} * kKeySplit,
+               std::min<std::int64_t>((split + 1) * kKeySplit, keys), window_, scale_, reinterpret_cast<const std::uint8_t*>(kv_.k + head * kv_.head_stride),
+               reinterpret_cast<const std::uint8_t*>(kv_.v + head * kv_.head_stride), s.table, kv_.block_tokens, kv_.block_stride, m + split * vectors,
+               l + split * vectors, o + split * vectors * head_dim_, scratch});
+    for (int r = 0; r < rows; ++r)
+      for (int h = 0; h < group_; ++h) {
+        const std::int64_t v = std::int64_t{r} * group_ + h;
+        merge_({m + v, l + v, o + v * head_dim_, splits, vectors, vectors * head_dim_, head_dim_, ctx.at<float>(1) + offset + r * q_stride + h * head_dim_});
+      }
+  }
+
+  KvLayer kv_;
+  Rows rows_;
+  int kv_heads_, group_;
+  std::int64_t head_dim_;
+  float scale_;
+  int window_, tile_rows_;
+  std::int64_t max_splits_;
+  kernels::attend_f32_fn kernel_;
+  kernels::merge_partials_fn merge_;
+};
+
+class Attend final : public Op {
+ public:
+  Attend(int layer, int kv_heads, float scale, int window) : layer_(layer), kv_heads_(kv_heads), scale_(scale), window_(window) {}
+  std::string_view name() const override { return "attend"; }
+  Result<std::vector<ValueDesc>> infer(std::span<const ValueDesc> in) const override {
+    if (in[0].dtype != DType::f32 || in[0].row.rank() != 2 || in[0].row[0] % kv_heads_ != 0)
+      return error(Code::invalid_argument, "attend of {} over {} KV heads", to_string(in[0]), kv_heads_);
+    return std::vector{in[0]};
+  }
+  Result<std::unique_ptr<BoundOp>> setup(const SetupContext& ctx, std::span<const OpInput> in) const override {
+    return std::unique_ptr<BoundOp>(
+        std::make_unique<BoundAttend>(ctx, ctx.kv_layers[static_cast<std::size_t>(layer_)], in[0].desc, kv_heads_, scale_, window_));
+  }
+
+ private:
+  int layer_, kv_heads_;
+  float scale_;
+  int window_;
+};
+
+}  // namespace
+
+std::unique_ptr<Op> make_cache_write(int layer) { return std::make_unique<CacheWrite>(layer); }
+std::unique_ptr<Op> make_attend(int layer, int kv_heads, float scale, int window) { return std::make_unique<Attend>(layer, kv_heads, scale, window); }
+
+}  // namespace millrace::ops

@@ -1,0 +1,31 @@
+#pragma once
+
+// The two ops that touch the paged KV cache: write this step's keys and values, attend over everything written. One
+// attention op serves prefill, decode and mixed steps: a query row is computed the same way in all of them.
+
+#include <memory>
+
+#include "ops/op.h"
+
+namespace millrace::ops {
+
+/// Inputs: k, v f32 [T, kv_heads, head_dim]. No output. Writes rows into the blocks of their sequences, layer `layer`.
+std::unique_ptr<Op> make_cache_write(int layer);
+
+/// Input: q f32 [rows, heads, head_dim], rows = tokens or outputs. Output: the same type. Row r attends to all positions
+/// of its sequence up to its own (window: only the last `window` of them; 0 = no window).
+std::unique_ptr<Op> make_attend(int layer, int kv_heads, float scale, int window);
+
+/// Rows of one attention tile: query heads of a group times rows is about 32 vectors that share each load of K and V.
+constexpr int query_tile_rows(int group) { return group >= 32 ? 1 : 32 / group; }
+
+/// Positions of one cache-write tile, counted from position 0: workers never write into one cache line of a small block.
+inline constexpr int kWriteTile = 64;
+
+/// Cache-write tiles of positions [first, first + count).
+constexpr int write_tiles(int first, int count) { return (first % kWriteTile + count + kWriteTile - 1) / kWriteTile; }
+static_assert(write_tiles(0, 64) == 1 && write_tiles(63, 2) == 2 && write_tiles(64, 1) == 1);
+
+constexpr int attend_tiles(int count, int group) { return (count + query_tile_rows(group) - 1) / query_tile_rows(group); }
+
+}  // namespace millrace::ops
