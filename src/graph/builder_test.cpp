@@ -1,0 +1,72 @@
+#include "graph/builder.h"
+
+#include <gtest/gtest.h>
+
+#include "graph/plan.h"
+
+namespace millrace::graph {
+namespace {
+
+using tensor::DType;
+
+/// The LLaMA MLP, written as a model file would.
+Value mlp(Builder& g, Value x, DType weights) {
+  const Value h = g.rms_norm(x, g.weight("norm", {DType::f32, {64}}, Shard::none), 1e-5f);
+  const Value gate = g.linear(h, g.weight("gate", {weights, {96, 64}}, Shard::out));
+  const Value up = g.linear(h, g.weight("up", {weights, {96, 64}}, Shard::out));
+  return g.add(x, g.linear(g.swiglu(gate, up), g.weight("down", {weights, {64, 96}}, Shard::in)));
+}
+
+Value embedded(Builder& g) { return g.embed(g.weight("table", {DType::f32, {10, 64}}, Shard::none), g.token_ids()); }
+
+// B11
+TEST(Builder, the_llama_mlp_has_the_types_of_the_paper) {
+  Builder g;
+  const Value x = mlp(g, embedded(g), DType::f32);
+  const auto graph = std::move(g).finish(x, x);
+  ASSERT_TRUE(graph.ok());
+  EXPECT_EQ(to_string((*graph)->value(x.id).desc), "f32 T [64]");
+  EXPECT_EQ((*graph)->nodes.size(), 7u);  // embed, norm, gate, up, swiglu, down, add
+}
+
+TEST(Builder, activations_are_quantised_once_for_all_their_readers) {
+  Builder g;
+  const Value x = mlp(g, embedded(g), DType::q4_0);
+  const auto graph = std::move(g).finish(x, x);
+  ASSERT_TRUE(graph.ok());
+  int quantized = 0;
+  for (const Node& n : (*graph)->nodes) quantized += n.op->name() == "quantize";
+  EXPECT_EQ(quantized, 2);  // for gate and up together, for down
+}
+
+TEST(Builder, the_first_shape_error_names_its_scope_and_both_types) {
+  Builder g;
+  g.scope("layers.0.ffn");
+  const Value x = embedded(g);
+  const Value wrong = g.linear(x, g.weight("w", {DType::f32, {8, 65}}, Shard::out));
+  g.scope("later");
+  const Value y = g.add(wrong, x);
+  const auto graph = std::move(g).finish(y, y);
+  ASSERT_FALSE(graph.ok());
+  EXPECT_EQ(graph.error().message, "layers.0.ffn: linear of f32 T [64] with weight f32 [8, 65]");
+}
+
+TEST(Builder, a_view_shares_its_bytes) {
+  Builder g;
+  const Value x = embedded(g), h = g.heads(x, 4);
+  const auto graph = std::move(g).finish(h, h);
+  ASSERT_TRUE(graph.ok());
+  EXPECT_EQ((*graph)->storage(h.id), x.id);
+  EXPECT_EQ(to_string((*graph)->value(h.id).desc), "f32 T [4, 16]");
+}
+
+// A19, B13
+TEST(Plan, the_bucket_depends_on_the_size_of_a_step_only) {
+  const Bucket most{512, 64, 64};
+  EXPECT_EQ(bucket_for(1, 1, 1, most), (Bucket{1, 1, 1}));
+  EXPECT_EQ(bucket_for(5, 3, 0, most), (Bucket{8, 4, 1}));
+  EXPECT_EQ(bucket_for(500, 64, 64, most), (Bucket{512, 64, 64}));
+}
+
+}  // namespace
+}  // namespace millrace::graph

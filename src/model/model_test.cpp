@@ -1,0 +1,212 @@
+#include "model/model.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "io/testing/model_files.h"
+#include "model/testing/harness.h"
+#include "model/testing/reference_forward.h"
+#include "tensor/half.h"
+
+namespace millrace::model {
+namespace {
+
+using io::testing::TinyModel;
+using testing::Harness;
+using testing::random_tokens;
+
+std::string folder_of(const io::testing::ScratchFolder& scratch, const TinyModel& tiny) {
+  tiny.write_folder(scratch.path() / tiny.architecture);
+  return (scratch.path() / tiny.architecture).string();
+}
+
+LoadOptions options(KvFormat kv = KvFormat::f32) {
+  return {.threads = 2, .isa = kernels::runnable_isas().back(), .kv = kv, .pool_tokens = 1024, .block_tokens = 16, .max_step_tokens = 512, .max_step_outputs = 128};
+}
+
+/// Largest ||ours - reference|| / ||reference|| of any row.
+double worst_row(const std::vector<float>& ours, const std::vector<double>& reference, std::size_t vocab) {
+  double worst = 0;
+  for (std::size_t r = 0; r * vocab < reference.size(); ++r) {
+    double error = 0, norm = 0;
+    for (std::size_t i = r * vocab; i < (r + 1) * vocab; ++i) {
+      error += (ours[i] - reference[i]) * (ours[i] - reference[i]);
+      norm += reference[i] * reference[i];
+    }
+    worst = std::max(worst, std::sqrt(error / norm));
+  }
+  return worst;
+}
+
+// f32 weights, f32 cache: what differs from double precision is the rounding of sums of a few hundred products, some
+// 2^-24 * sqrt(n) of their size each, amplified by a handful of layers. 2e-5 is the project's bound for golden models.
+TEST(Model, logits_are_those_of_the_double_precision_forward_pass) {
+  for (const char* architecture : {"llama", "qwen2"})
+    for (const bool tied : {false, true})
+      for (const char* more : {"", R"(,"rope_scaling":{"rope_type":"llama3","factor":8.0,"low_freq_factor":1.0,"high_freq_factor":4.0,"original_max_position_embeddings":64})",
+                               R"(,"rope_scaling":{"rope_type":"linear","factor":2.0})",
+                               R"(,"rope_scaling":{"rope_type":"yarn","factor":4.0,"original_max_position_embeddings":32})"}) {
+        const io::testing::ScratchFolder scratch;
+        const TinyModel tiny{.architecture = architecture, .tied = tied, .more_config = more};
+        Harness h(folder_of(scratch, tiny), options());
+        const auto tokens = random_tokens(100, tiny.vocab, 3);
+        const auto ours = h.logits({h.stream(tokens, 0)}, 128);
+        EXPECT_LE(worst_row(ours, testing::reference_logits(h.config(), tiny.tensors(), tokens), static_cast<std::size_t>(tiny.vocab)), 2e-5)
+            << architecture << " " << tied << " " << more;
+      }
+}
+
+TEST(Model, a_folder_and_the_gguf_of_the_same_weights_give_the_same_bytes) {
+  for (const char* architecture : {"llama", "qwen2"}) {
+    const io::testing::ScratchFolder scratch;
+    const TinyModel tiny{.architecture = architecture};
+    Harness folder(folder_of(scratch, tiny), options()), gguf(scratch.file("m.gguf", tiny.gguf().finish()), options());
+    const auto tokens = random_tokens(60, tiny.vocab, 4);
+    EXPECT_EQ(folder.logits({folder.stream(tokens, 0)}, 32), gguf.logits({gguf.stream(tokens, 0)}, 32)) << architecture;
+  }
+}
+
+/// The first streams of a pool in shuffled order, then mates in the blocks that are left.
+std::vector<testing::Stream> with_mates(const Harness& h, const std::vector<TokenId>& tokens, int mates, unsigned seed) {
+  const testing::Stream all = h.shuffled(std::vector<TokenId>(1024), seed);  // the whole pool, permuted
+  std::size_t next = 0;
+  std::vector<testing::Stream> out;
+  for (int m = 0; m <= mates; ++m) {
+    out.push_back(h.stream(m == 0 ? tokens : random_tokens(20 + 30 * m, h.config().vocab_size, seed + static_cast<unsigned>(m)), 0));
+    for (BlockId& b : out.back().blocks) b = all.blocks[next++];
+  }
+  return out;
+}
+
+struct Situation { int threads, chunk, mates, block_tokens; };
+constexpr Situation kSituations[] = {{1, 128, 0, 16}, {1, 7, 3, 32}, {2, 1, 0, 8}, {2, 7, 0, 64}, {2, 128, 3, 16}};
+
+// A8, A15, A21, B10: one request's logits are the same bytes for every chunk size, thread count, block size and
+// permutation, and set of batch mates; for each architecture, weight format, KV format and ISA level of this machine.
+TEST(Model, logits_are_the_same_bytes_in_every_situation) {
+  int combinations = 0;
+  for (const char* architecture : {"llama", "qwen2"})
+    for (const tensor::DType weights : ops::packable_types()) {
+      const io::testing::ScratchFolder scratch;
+      const TinyModel tiny{.architecture = architecture, .layers = 1, .matrices = weights};
+      const std::string path = scratch.file("m.gguf", tiny.gguf().finish());
+      const auto tokens = random_tokens(41, tiny.vocab, 5);
+      for (const KvFormat kv : {KvFormat::f32, KvFormat::f16, KvFormat::bf16})
+        for (const kernels::Isa isa : kernels::runnable_isas()) {
+          std::vector<float> want;
+          for (const Situation& s : kSituations) {
+            LoadOptions o = options(kv);
+            o.threads = s.threads, o.isa = isa, o.block_tokens = s.block_tokens;
+            Harness h(path, o);
+            const std::vector<float> got = h.logits(with_mates(h, tokens, s.mates, static_cast<unsigned>(s.chunk)), s.chunk);
+            if (want.empty()) want = got;
+            ++combinations;
+            ASSERT_EQ(std::memcmp(got.data(), want.data(), want.size() * 4), 0)
+                << architecture << " " << to_string(weights) << " kv " << static_cast<int>(kv) << " " << to_string(isa) << " threads " << s.threads << " chunk " << s.chunk
+                << " mates " << s.mates << " blocks of " << s.block_tokens;
+          }
+        }
+    }
+  EXPECT_GE(combinations, 200);
+}
+
+// The same across the borders of key tiles (64) and splits (512), where partial results are merged.
+TEST(Model, a_long_context_is_the_same_bytes_for_every_chunk) {
+  const io::testing::ScratchFolder scratch;
+  const TinyModel tiny{.architecture = "qwen2", .layers = 2, .positions = 1024};
+  const std::string path = folder_of(scratch, tiny);
+  const auto tokens = random_tokens(700, tiny.vocab, 12);
+  for (const KvFormat kv : {KvFormat::f16, KvFormat::f32}) {
+    std::vector<float> want;
+    for (const Situation& s : {Situation{2, 128, 0, 32}, Situation{1, 33, 3, 16}, Situation{2, 100, 1, 128}}) {
+      LoadOptions o = options(kv);
+      o.threads = s.threads, o.block_tokens = s.block_tokens;
+      Harness h(path, o);
+      const std::vector<float> got = h.logits(with_mates(h, tokens, s.mates, 3), s.chunk);
+      if (want.empty()) want = got;
+      EXPECT_EQ(std::memcmp(got.data(), want.data(), want.size() * 4), 0) << "chunk " << s.chunk;
+    }
+    EXPECT_LE(worst_row(want, testing::reference_logits(*read_config(**io::open_model(path)), tiny.tensors(), tokens), static_cast<std::size_t>(tiny.vocab)),
+              kv == KvFormat::f32 ? 2e-5 : 5e-3);  // f16 keys and values: 2^-11 relative each, as the weights' bound for f16
+  }
+}
+
+// A6, A22: one submission and one host sync per step, whatever the batch. B13: decode never plans again.
+TEST(Model, a_step_is_one_submission_and_one_sync_and_decode_never_plans_again) {
+  const io::testing::ScratchFolder scratch;
+  const TinyModel tiny;
+  Harness h(folder_of(scratch, tiny), options());
+  const testing::Stream s = h.stream(random_tokens(100, tiny.vocab, 6), 0);
+  (void)h.logits({s}, 1);
+  const auto misses = h.model().plan_misses(), submissions = h.model().submissions(), syncs = h.model().syncs();
+  (void)h.logits({s}, 1);
+  EXPECT_EQ(h.model().plan_misses(), misses);
+  EXPECT_EQ(h.model().submissions() - submissions, 100);
+  EXPECT_EQ(h.model().syncs() - syncs, 100);
+}
+
+// A2: the head's product has one row per row that comes back.
+TEST(Model, the_head_runs_for_the_rows_that_come_back_only) {
+  const io::testing::ScratchFolder scratch;
+  const TinyModel tiny;
+  Harness h(folder_of(scratch, tiny), options());
+  const testing::Stream s = h.stream(random_tokens(40, tiny.vocab, 7), 0);
+  const std::span<const BlockId> table = s.blocks;
+  h.model().profile(true);
+  const StepSlice slice{.tokens = s.tokens, .first = 0, .block_tables = {&table, 1}, .outputs = Outputs::last};
+  const StepOutputs out = h.model().wait(h.model().submit({&slice, 1})).value();
+  EXPECT_EQ(out.logits.size(), static_cast<std::size_t>(tiny.vocab));
+  const auto ops = h.model().profiled();
+  EXPECT_EQ(ops.back().op, "linear");
+  EXPECT_EQ(ops.back().work.flops, 2.0 * tiny.vocab * tiny.dim);  // one row
+}
+
+// Two steps under way: the second is prepared while the first runs; results of both stay apart.
+TEST(Model, a_step_may_be_submitted_while_another_runs) {
+  const io::testing::ScratchFolder scratch;
+  const TinyModel tiny;
+  Harness h(folder_of(scratch, tiny), options());
+  const testing::Stream a = h.stream(random_tokens(20, tiny.vocab, 8), 0), b = h.stream(random_tokens(20, tiny.vocab, 9), 8);
+  const auto want_a = h.logits({a}, 128), want_b = h.logits({b}, 128);
+  const std::span<const BlockId> tables[2] = {a.blocks, b.blocks};
+  const StepSlice slices[2] = {{.tokens = a.tokens, .first = 0, .block_tables = {&tables[0], 1}, .outputs = Outputs::all},
+                               {.tokens = b.tokens, .first = 0, .block_tables = {&tables[1], 1}, .outputs = Outputs::all}};
+  const Ticket first = h.model().submit({&slices[0], 1}), second = h.model().submit({&slices[1], 1});
+  const StepOutputs got_a = h.model().wait(first).value(), got_b = h.model().wait(second).value();
+  EXPECT_TRUE(std::ranges::equal(got_a.logits, want_a));
+  EXPECT_TRUE(std::ranges::equal(got_b.logits, want_b));
+}
+
+// A7: K and V of every layer have shape [tokens, kv_heads, head_dim], grouped heads included; A14's base: bytes per token.
+TEST(Model, the_estimate_before_loading_is_what_the_model_then_takes) {
+  const io::testing::ScratchFolder scratch;
+  const TinyModel tiny{.heads = 4, .kv_heads = 2};
+  const std::string path = folder_of(scratch, tiny);
+  Harness h(path, options(KvFormat::f16));
+  const auto source = *io::open_model(path);
+  const MemoryEstimate before = *estimate_memory(*source, h.config(), options(KvFormat::f16)), after = h.model().memory();
+  EXPECT_EQ(before.kv_bytes_per_token, 2 * tiny.layers * tiny.kv_heads * tiny.head_dim * 2);
+  EXPECT_EQ(before.kv_bytes, before.kv_bytes_per_token * 1024);
+  EXPECT_EQ(before.total(), after.total());
+}
+
+TEST(Model, a_missing_or_misshapen_tensor_is_named) {
+  const TinyModel tiny;
+  for (const bool missing : {true, false}) {
+    const io::testing::ScratchFolder scratch;
+    auto tensors = tiny.tensors();
+    for (auto& t : tensors)
+      if (t.name == "model.norm.weight") missing ? (void)(t.name = "model.norm.wrong") : (void)(t.shape = {tiny.dim / 2, 2});
+    io::testing::write_file(scratch.path() / "config.json", tiny.config_json());
+    io::testing::write_file(scratch.path() / "model.safetensors", io::testing::safetensors_bytes(tensors));
+    const auto source = *io::open_model(scratch.path().string());
+    const auto model = load_model(*source, *read_config(*source), options());
+    ASSERT_FALSE(model.ok());
+    EXPECT_EQ(model.error().message, missing ? "tensor 'model.norm.weight' is missing" : "tensor 'model.norm.weight' has shape [32, 2], expected [64]");
+  }
+}
+
+}  // namespace
+}  // namespace millrace::model
