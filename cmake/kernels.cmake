@@ -1,6 +1,48 @@
-# One line per ISA level: the only place where a file gets extra ISA flags. Such an object may define no
-# weak symbol (kernels/registry.h says why); test `kernel_objects` looks.
-file(GLOB avx2_files CONFIGURE_DEPENDS src/kernels/cpu/avx2/*.cpp)
-file(GLOB avx512_files CONFIGURE_DEPENDS src/kernels/cpu/avx512/*.cpp)
-set_source_files_properties(${avx2_files} PROPERTIES COMPILE_OPTIONS "-mavx2;-mfma;-mf16c")
-set_source_files_properties(${avx512_files} PROPERTIES COMPILE_OPTIONS "-mavx2;-mfma;-mf16c;-mavx512f;-mavx512bw;-mavx512vl;-mavx512dq;-mavx512vnni")
+# The only place where a file gets extra ISA flags. Such an object may define no weak symbol (kernels/registry.h says
+# why); test `kernel_objects` looks.
+#
+# No contraction: with it GCC fuses a product and a sum that are two roundings in params.h.
+set(generic_flags -O3 -ffp-contract=off)
+set(avx2_flags ${generic_flags} -mavx2 -mfma -mf16c)
+set(avx512_flags ${avx2_flags} -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")  # its own AVX-512 header warns (GCC bug 105593)
+  list(APPEND avx512_flags -Wno-maybe-uninitialized -Wno-uninitialized)
+endif()
+set(avx512_bf16_flags ${avx512_flags} -mavx512bf16)
+
+foreach(level generic avx2 avx512 avx512_bf16)
+  file(GLOB files CONFIGURE_DEPENDS src/kernels/cpu/${level}/*.cpp)
+  set_source_files_properties(${files} PROPERTIES COMPILE_OPTIONS "${${level}_flags}")
+  set(${level}_files ${files})
+endforeach()
+
+# Headers of these folders compile with those flags only, so not alone.
+get_target_property(kernel_headers kernels HEADER_SET)
+list(FILTER kernel_headers EXCLUDE REGEX "/cpu/avx")
+set_target_properties(kernels PROPERTIES HEADER_SET "${kernel_headers}")
+
+if(MILLRACE_TESTS AND NOT MILLRACE_FUZZ)
+  add_test(NAME kernel_objects COMMAND ${PROJECT_SOURCE_DIR}/tools/check_kernel_objects.py
+           "$<FILTER:$<TARGET_OBJECTS:kernels>,INCLUDE,/cpu/avx>" COMMAND_EXPAND_LISTS)
+
+  # AVX-512 code on machines without it: the same files, compiled against SIMDe's emulation of the intrinsics (SIMDe
+  # itself uses AVX2). Test-only.
+  find_path(SIMDE_INCLUDE simde/x86/avx512.h)
+  if(SIMDE_INCLUDE)
+    foreach(file ${avx512_files} ${avx512_bf16_files})
+      file(RELATIVE_PATH name ${PROJECT_SOURCE_DIR}/src/kernels/cpu ${file})
+      string(REPLACE "/" "_" name ${name})
+      file(CONFIGURE OUTPUT emulated/${name} CONTENT "#include \"${file}\"\n")
+      list(APPEND emulated_files ${PROJECT_BINARY_DIR}/emulated/${name})
+    endforeach()
+    add_library(kernels_emulated OBJECT ${emulated_files})
+    target_link_libraries(kernels_emulated PRIVATE millrace_flags)
+    target_include_directories(kernels_emulated SYSTEM PRIVATE ${SIMDE_INCLUDE})
+    target_compile_definitions(kernels_emulated PRIVATE MILLRACE_SIMDE SIMDE_ENABLE_NATIVE_ALIASES)
+    target_compile_options(kernels_emulated PRIVATE ${avx2_flags} -Wno-psabi -O1)  # -O3 takes minutes to compile
+    target_link_libraries(kernels_test PRIVATE kernels_emulated)
+    target_compile_definitions(kernels_test PRIVATE MILLRACE_SIMDE)
+  else()
+    message(STATUS "libsimde-dev not found: AVX-512 kernels are tested only on CPUs that have it")
+  endif()
+endif()

@@ -69,6 +69,8 @@ struct Event {
   Usage usage;
 };
 
+class EventChannel;
+
 /// One request as its client sees it. Dropping the handle cancels the request.
 class Handle {
  public:
@@ -85,9 +87,8 @@ class Handle {
 
  private:
   friend class Engine;
-  struct Channel;
-  explicit Handle(std::shared_ptr<Channel> channel);
-  std::shared_ptr<Channel> channel_;
+  explicit Handle(std::shared_ptr<EventChannel> channel);
+  std::shared_ptr<EventChannel> channel_;
 };
 
 struct EngineOptions {

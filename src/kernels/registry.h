@@ -25,6 +25,9 @@ enum class Isa { generic, avx2, avx512, avx512_bf16 };
 /// Errors: unsupported, when this build or this CPU lacks `isa`.
 Result<KernelTable> select_kernels(Isa isa);
 
+/// Sets in `onto` the slots that `from` has: how select_kernels stacks one level on the ones below.
+void overlay(KernelTable& onto, const KernelTable& from);
+
 /// ISAs that this build has and this CPU can run, worst first. Never empty.
 std::span<const Isa> runnable_isas();
 

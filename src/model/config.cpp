@@ -48,9 +48,11 @@ Result<ModelConfig> read_sizes(const Metadata& keys, const KeyNames& names) {
   MILLRACE_TRY(positions, get_count(keys, names.positions, kMostPositions));
   MILLRACE_TRY(norm_eps, keys.get_float(names.norm_eps));
   if (heads % kv_heads != 0)
-    return error(Code::corrupt_data, "{} is {}, which does not divide the {} of {}", names.kv_heads, kv_heads, heads, names.heads);
+    return error(Code::corrupt_data, "{} is {}, which does not divide the {} of {}", names.kv_heads, kv_heads, heads,
+                 names.heads);
   if (!keys.find(names.head_dim) && dim % heads != 0)
-    return error(Code::corrupt_data, "{} is {}, which does not divide the {} of {}", names.heads, heads, dim, names.dim);
+    return error(Code::corrupt_data, "{} is {}, which does not divide the {} of {}", names.heads, heads, dim,
+                 names.dim);
   MILLRACE_TRY(head_dim, keys.get_int_or(names.head_dim, dim / heads, 1, kMostHeadDim));
   c.n_layers = layers;
   c.dim = dim;
@@ -98,7 +100,8 @@ Result<RopeConfig> read_gguf_rope(const Metadata& keys, const std::string& arch,
   MILLRACE_TRY(attn_factor, keys.get_float_or(scaling_key + "attn_factor", 1.0));
   MILLRACE_TRY(yarn_attn_factor, keys.get_float_or(scaling_key + "yarn_attn_factor", attn_factor));
   for (const char* name : {"yarn_ext_factor", "yarn_log_multiplier"})
-    if (keys.find(scaling_key + name)) return unsupported(scaling_key + name, "set", "this build reads only files without it");
+    if (keys.find(scaling_key + name))
+      return unsupported(scaling_key + name, "set", "this build reads only files without it");
   rope.original_context = original;
   rope.beta_fast = fast;
   rope.beta_slow = slow;
@@ -126,12 +129,14 @@ Result<ModelConfig> read_gguf(const io::WeightSource& source) {
   MILLRACE_TRY(experts, keys.get_int_or(key("expert_count"), 0, 0, 1 << 16));
   if (experts > 0)
     return unsupported(key("expert_count"), std::to_string(experts), "this build has no mixture of experts");
-  MILLRACE_TRY(c, read_sizes(keys, {key("block_count"), key("context_length"), key("embedding_length"), key("feed_forward_length"),
-                                    key("attention.head_count"), key("attention.head_count_kv"), key("attention.key_length"),
-                                    key("attention.layer_norm_rms_epsilon")}));
+  MILLRACE_TRY(
+      c, read_sizes(keys, {key("block_count"), key("context_length"), key("embedding_length"),
+                           key("feed_forward_length"), key("attention.head_count"), key("attention.head_count_kv"),
+                           key("attention.key_length"), key("attention.layer_norm_rms_epsilon")}));
   MILLRACE_TRY(value_length, keys.get_int_or(key("attention.value_length"), c.head_dim, 1, kMostHeadDim));
   if (value_length != c.head_dim)
-    return unsupported(key("attention.value_length"), std::to_string(value_length), fmt::format("keys have length {}, this build needs both equal", c.head_dim));
+    return unsupported(key("attention.value_length"), std::to_string(value_length),
+                       fmt::format("keys have length {}, this build needs both equal", c.head_dim));
   MILLRACE_TRY(window, keys.get_int_or(key("attention.sliding_window"), 0, 0, 1ll << 40));
   if (window > 0 && window < c.max_positions)
     return unsupported(key("attention.sliding_window"), std::to_string(window), "this build has no sliding windows");
@@ -179,7 +184,8 @@ Result<void> read_hf_scaling(const Metadata& keys, const std::string& at, ModelC
     rope.beta_fast = fast;
     rope.beta_slow = slow;
     rope.attention_factor = attention;
-    // Qwen's model pages ask for nothing but rope_scaling to extend a context; max_position_embeddings stays the old one.
+    // Qwen's model pages ask for nothing but rope_scaling to extend a context; max_position_embeddings stays the
+    // old one.
     c.max_positions = std::max(c.max_positions, static_cast<int>(std::min<double>(original * factor, kMostPositions)));
   } else {
     return unsupported(at + "rope_type", type, "this build reads default, linear, llama3, yarn");
@@ -195,10 +201,13 @@ Result<void> check_hf_features(const Metadata& keys, std::string_view arch) {
   if (arch == "llama")
     for (const char* key : {"attention_bias", "mlp_bias"}) MILLRACE_TRY_VOID(check_off(keys, key));
   MILLRACE_TRY(quantized, keys.get_string_or("quantization_config.quant_method", ""));
-  if (!quantized.empty()) return unsupported("quantization_config.quant_method", quantized, "this build reads folders of plain floats; use a GGUF file");
+  if (!quantized.empty())
+    return unsupported("quantization_config.quant_method", quantized,
+                       "this build reads folders of plain floats; use a GGUF file");
   for (const std::string at : {"", "rope_parameters."}) {
     MILLRACE_TRY(partial, keys.get_float_or(at + "partial_rotary_factor", 1.0));
-    if (partial != 1.0) return unsupported(at + "partial_rotary_factor", std::to_string(partial), "this build rotates whole heads");
+    if (partial != 1.0)
+      return unsupported(at + "partial_rotary_factor", std::to_string(partial), "this build rotates whole heads");
   }
   return {};
 }
@@ -207,8 +216,8 @@ Result<ModelConfig> read_hf_keys(const Metadata& keys) {
   MILLRACE_TRY(name, keys.get_string("model_type"));
   MILLRACE_TRY(arch, supported_architecture("model_type", name));
   MILLRACE_TRY_VOID(check_hf_features(keys, arch));
-  MILLRACE_TRY(c, read_sizes(keys, {"num_hidden_layers", "max_position_embeddings", "hidden_size", "intermediate_size", "num_attention_heads",
-                                    "num_key_value_heads", "head_dim", "rms_norm_eps"}));
+  MILLRACE_TRY(c, read_sizes(keys, {"num_hidden_layers", "max_position_embeddings", "hidden_size", "intermediate_size",
+                                    "num_attention_heads", "num_key_value_heads", "head_dim", "rms_norm_eps"}));
   MILLRACE_TRY(vocab_size, get_count(keys, "vocab_size", kMostTokens));
   MILLRACE_TRY(tied, keys.get_bool_or("tie_word_embeddings", false));
   MILLRACE_TRY(old_theta, keys.get_float_or("rope_theta", 10000.0));
@@ -252,9 +261,11 @@ Result<ModelConfig> validated(ModelConfig c) {
       {"rope.dims", c.rope.dims, 2, c.head_dim},
   };
   for (const auto& [name, value, least, most] : counts)
-    if (value < least || value > most) return error(Code::corrupt_data, "{} is {}, expected {} to {}", name, value, least, most);
+    if (value < least || value > most)
+      return error(Code::corrupt_data, "{} is {}, expected {} to {}", name, value, least, most);
   if (c.n_heads % c.n_kv_heads != 0)
-    return error(Code::corrupt_data, "n_kv_heads is {}, which does not divide the {} of n_heads", c.n_kv_heads, c.n_heads);
+    return error(Code::corrupt_data, "n_kv_heads is {}, which does not divide the {} of n_heads", c.n_kv_heads,
+                 c.n_heads);
   if (c.rope.dims % 2 != 0) return error(Code::corrupt_data, "rope.dims is {}, expected an even number", c.rope.dims);
 
   const bool scaled = c.rope.scaling != RopeScaling::none, yarn = c.rope.scaling == RopeScaling::yarn;
@@ -266,13 +277,15 @@ Result<ModelConfig> validated(ModelConfig c) {
       {"rope.factor", scaled, c.rope.factor, 1.0, 1e6},
       {"rope.original_context", original, c.rope.original_context, 1.0, static_cast<double>(kMostPositions)},
       {"rope.low_freq_factor", c.rope.scaling == RopeScaling::llama3, c.rope.low_freq_factor, 1e-6, 1e6},
-      {"rope.high_freq_factor", c.rope.scaling == RopeScaling::llama3, c.rope.high_freq_factor, c.rope.low_freq_factor + 1e-6, 1e6},
+      {"rope.high_freq_factor", c.rope.scaling == RopeScaling::llama3, c.rope.high_freq_factor,
+       c.rope.low_freq_factor + 1e-6, 1e6},
       {"rope.beta_slow", yarn, c.rope.beta_slow, 1e-6, 1e6},
       {"rope.beta_fast", yarn, c.rope.beta_fast, c.rope.beta_slow, 1e6},
       {"rope.attention_factor", yarn, c.rope.attention_factor, 0.0, 1e6},
   };
   for (const auto& [name, used, value, least, most] : numbers)
-    if (used && !(value >= least && value <= most)) return error(Code::corrupt_data, "{} is {}, expected {} to {}", name, value, least, most);
+    if (used && !(value >= least && value <= most))
+      return error(Code::corrupt_data, "{} is {}, expected {} to {}", name, value, least, most);
   return c;
 }
 

@@ -91,8 +91,9 @@ TEST(GgufConfig, optional_keys_have_the_defaults_of_the_format) {
 }
 
 TEST(GgufConfig, a_missing_key_is_named) {
-  for (const char* key : {"general.architecture", "llama.block_count", "llama.context_length", "llama.embedding_length", "llama.feed_forward_length",
-                          "llama.attention.head_count", "llama.attention.layer_norm_rms_epsilon"}) {
+  for (const char* key :
+       {"general.architecture", "llama.block_count", "llama.context_length", "llama.embedding_length",
+        "llama.feed_forward_length", "llama.attention.head_count", "llama.attention.layer_norm_rms_epsilon"}) {
     GgufWriter w = TinyModel{}.gguf();
     ASSERT_TRUE(w.remove(key)) << key;
     expect_refused(gguf_config(w), std::string("'") + key + "' is missing");
@@ -121,7 +122,8 @@ TEST(GgufConfig, values_of_a_wrong_type_or_size_are_refused_by_key) {  // O1.7 a
 
 TEST(GgufConfig, heads_that_do_not_divide_the_width_are_refused_where_no_key_gives_their_length) {
   GgufWriter w = TinyModel{}.gguf();
-  for (const char* key : {"llama.attention.key_length", "llama.attention.head_count", "llama.attention.head_count_kv"}) w.remove(key);
+  for (const char* key : {"llama.attention.key_length", "llama.attention.head_count", "llama.attention.head_count_kv"})
+    w.remove(key);
   expect_refused(gguf_config(w.u32("llama.attention.head_count", 5)), "llama.attention.head_count");
 }
 
@@ -141,12 +143,15 @@ TEST(GgufConfig, the_token_list_counts_and_not_a_smaller_vocab_size) {  // O1.7 
 }
 
 TEST(GgufConfig, what_is_not_built_is_refused_by_name) {
-  GgufWriter other = TinyModel{}.gguf(), experts = TinyModel{}.gguf(), window = TinyModel{}.gguf(), rope = TinyModel{}.gguf(), yarn = TinyModel{}.gguf();
+  GgufWriter other = TinyModel{}.gguf(), experts = TinyModel{}.gguf(), window = TinyModel{}.gguf(),
+             rope = TinyModel{}.gguf(), yarn = TinyModel{}.gguf();
   other.remove("general.architecture");
-  expect_refused(gguf_config(other.text("general.architecture", "mamba\x1B[31m")), "'mamba?[31m', this build reads llama, qwen2");
+  expect_refused(gguf_config(other.text("general.architecture", "mamba\x1B[31m")),
+                 "'mamba?[31m', this build reads llama, qwen2");
   expect_refused(gguf_config(experts.u32("llama.expert_count", 8)), "llama.expert_count is '8'");
   expect_refused(gguf_config(window.u32("llama.attention.sliding_window", 64)), "llama.attention.sliding_window");
-  expect_refused(gguf_config(rope.text("llama.rope.scaling.type", "longrope")), "llama.rope.scaling.type is 'longrope'");
+  expect_refused(gguf_config(rope.text("llama.rope.scaling.type", "longrope")),
+                 "llama.rope.scaling.type is 'longrope'");
   yarn.text("llama.rope.scaling.type", "yarn").f32("llama.rope.scaling.factor", 4);
   expect_refused(gguf_config(yarn.f32("llama.rope.scaling.yarn_ext_factor", 1)), "yarn_ext_factor");
 }
@@ -160,7 +165,9 @@ TEST(GgufConfig, rope_scaling_is_read) {
     EXPECT_EQ(config->rope.scaling, RopeScaling::linear);
     EXPECT_EQ(config->rope.factor, 4.0);
   }
-  yarn.text("llama.rope.scaling.type", "yarn").f32("llama.rope.scaling.factor", 2).u32("llama.rope.scaling.original_context_length", 64);
+  yarn.text("llama.rope.scaling.type", "yarn")
+      .f32("llama.rope.scaling.factor", 2)
+      .u32("llama.rope.scaling.original_context_length", 64);
   const auto c = gguf_config(yarn.f32("llama.rope.scaling.yarn_beta_fast", 16));
   ASSERT_TRUE(c) << c.error().message;
   EXPECT_EQ(c->rope.scaling, RopeScaling::yarn);
@@ -173,7 +180,8 @@ TEST(GgufConfig, rope_scaling_is_read) {
 }
 
 TEST(FolderConfig, rope_scaling_is_read_under_its_old_and_new_names) {
-  const auto llama3 = folder_config(R"(,"rope_scaling":{"rope_type":"llama3","factor":8.0,"low_freq_factor":1,"high_freq_factor":4.0,"original_max_position_embeddings":64})");
+  const auto llama3 = folder_config(
+      R"(,"rope_scaling":{"rope_type":"llama3","factor":8.0,"low_freq_factor":1,"high_freq_factor":4.0,"original_max_position_embeddings":64})");
   ASSERT_TRUE(llama3) << llama3.error().message;
   EXPECT_EQ(llama3->rope.scaling, RopeScaling::llama3);
   EXPECT_EQ(llama3->rope.factor, 8.0);
@@ -184,7 +192,8 @@ TEST(FolderConfig, rope_scaling_is_read_under_its_old_and_new_names) {
   ASSERT_TRUE(linear) << linear.error().message;
   EXPECT_EQ(linear->rope.scaling, RopeScaling::linear);
 
-  const auto yarn = folder_config(R"(,"rope_parameters":{"rope_type":"yarn","rope_theta":1000000.0,"factor":4.0,"original_max_position_embeddings":128})");
+  const auto yarn = folder_config(
+      R"(,"rope_parameters":{"rope_type":"yarn","rope_theta":1000000.0,"factor":4.0,"original_max_position_embeddings":128})");
   ASSERT_TRUE(yarn) << yarn.error().message;
   EXPECT_EQ(yarn->rope.scaling, RopeScaling::yarn);
   EXPECT_EQ(yarn->rope.theta, 1000000.0);
@@ -209,13 +218,19 @@ TEST(FolderConfig, what_is_not_built_is_refused_by_name) {
 
 TEST(FolderConfig, values_of_a_wrong_type_or_size_are_refused_by_key) {
   const std::pair<const char*, const char*> edits[] = {
-      {R"("hidden_size":64)", R"("hidden_size":"64")"},          {R"("hidden_size":64)", R"("hidden_size":-64)"},
-      {R"("hidden_size":64)", R"("hidden_size":64.0)"},          {R"("hidden_size":64)", R"("hidden_size":null)"},
+      {R"("hidden_size":64)", R"("hidden_size":"64")"},
+      {R"("hidden_size":64)", R"("hidden_size":-64)"},
+      {R"("hidden_size":64)", R"("hidden_size":64.0)"},
+      {R"("hidden_size":64)", R"("hidden_size":null)"},
       {R"("hidden_size":64)", R"("hidden_size":99999999999999999999)"},
-      {R"("num_hidden_layers":2)", R"("num_hidden_layers":0)"},  {R"("num_attention_heads":4)", R"("num_attention_heads":0)"},
-      {R"("num_key_value_heads":2)", R"("num_key_value_heads":3)"}, {R"("head_dim":16)", R"("head_dim":0)"},
-      {R"("vocab_size":96)", R"("vocab_size":0)"},               {R"("max_position_embeddings":128)", R"("max_position_embeddings":0)"},
-      {R"("tie_word_embeddings":false)", R"("tie_word_embeddings":"no")"}, {R"("rms_norm_eps":1e-6)", R"("rms_norm_eps":[1e-6])"}};
+      {R"("num_hidden_layers":2)", R"("num_hidden_layers":0)"},
+      {R"("num_attention_heads":4)", R"("num_attention_heads":0)"},
+      {R"("num_key_value_heads":2)", R"("num_key_value_heads":3)"},
+      {R"("head_dim":16)", R"("head_dim":0)"},
+      {R"("vocab_size":96)", R"("vocab_size":0)"},
+      {R"("max_position_embeddings":128)", R"("max_position_embeddings":0)"},
+      {R"("tie_word_embeddings":false)", R"("tie_word_embeddings":"no")"},
+      {R"("rms_norm_eps":1e-6)", R"("rms_norm_eps":[1e-6])"}};
   for (const auto& [from, to] : edits) {
     const std::string key = std::string(from).substr(1, std::string(from).find('"', 1) - 1);
     expect_refused(edited_config(from, to), key);
@@ -244,7 +259,10 @@ TEST(Validated, every_range_and_every_division_is_checked) {
       {"rope.theta", [](auto& c) { c.rope.theta = INFINITY; }},
       {"rope.factor", [](auto& c) { c.rope.scaling = RopeScaling::linear, c.rope.factor = 0; }},
       {"rope.original_context", [](auto& c) { c.rope.scaling = RopeScaling::yarn; }},
-      {"rope.high_freq_factor", [](auto& c) { c.rope.scaling = RopeScaling::llama3, c.rope.original_context = 64, c.rope.high_freq_factor = 1; }},
+      {"rope.high_freq_factor",
+       [](auto& c) {
+         c.rope.scaling = RopeScaling::llama3, c.rope.original_context = 64, c.rope.high_freq_factor = 1;
+       }},
   };
   EXPECT_TRUE(validated(good));
   for (const auto& [field, spoil] : damage) {
@@ -257,7 +275,8 @@ TEST(Validated, every_range_and_every_division_is_checked) {
 TEST(GgufConfig, reference_files_are_read) {
   const std::filesystem::path folder = std::filesystem::path(MILLRACE_SOURCE_DIR) / "../shared/golden/logits";
   if (!std::filesystem::exists(folder)) GTEST_SKIP() << "no reference files at " << folder;
-  for (const char* name : {"tiny-llama-f32", "tiny-llama-q4_0", "tiny-llama-mha-f32", "tiny-llama3-scaled-f32", "tiny-qwen2-f32"}) {
+  for (const char* name :
+       {"tiny-llama-f32", "tiny-llama-q4_0", "tiny-llama-mha-f32", "tiny-llama3-scaled-f32", "tiny-qwen2-f32"}) {
     const auto config = config_of((folder / (std::string(name) + ".gguf")).string());
     EXPECT_TRUE(config) << name << ": " << config.error().message;
   }

@@ -27,6 +27,8 @@ struct Params {
   int top_logprobs = -1;            // -1 = no log-probabilities; n = those of the n best tokens beside the drawn one's
 };
 
+inline constexpr int kMostTopLogprobs = 256;
+
 /// Errors: invalid_argument, naming the field, its value and its range.
 Result<void> check_params(const Params& params, int vocab_size);
 
@@ -48,7 +50,7 @@ struct TokenLogprob { TokenId token; float logprob; };
 
 struct Sampled {
   TokenId token = -1;
-  float logprob = 0;                // natural log, of the distribution before temperature and filters, after bias and penalties
+  float logprob = 0;                // natural log, of the distribution before temperature and filters, after bias, penalties and mask
   std::vector<TokenLogprob> top;    // best first, params.top_logprobs of them
 };
 

@@ -11,17 +11,11 @@
 
 #include "base/result.h"
 #include "text/marked_text.h"
+#include "text/render_limits.h"
 
 namespace millrace::text {
 
 using Json = nlohmann::ordered_json;  // key order of objects is the caller's: templates print them
-
-/// Limits that turn a hostile template or conversation into an error instead of a hang.
-struct RenderLimits {
-  long steps = 10'000'000;          // evaluated nodes
-  int depth = 200;                  // nested calls and expressions
-  std::size_t bytes = 64u << 20;    // output, and each string on the way
-};
 
 class ChatTemplate {
  public:

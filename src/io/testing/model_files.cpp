@@ -21,7 +21,8 @@ GgufWriter& GgufWriter::key(std::string_view name, std::uint32_t type, const std
   return *this;
 }
 
-GgufWriter& GgufWriter::array(std::string_view name, std::uint32_t element_type, std::uint64_t count, const std::string& elements) {
+GgufWriter& GgufWriter::array(std::string_view name, std::uint32_t element_type, std::uint64_t count,
+                              const std::string& elements) {
   return key(name, 9, bytes_of(element_type) + bytes_of(count) + elements);
 }
 
@@ -47,7 +48,8 @@ GgufWriter& GgufWriter::tensor(std::string_view name, const tensor::TensorDesc& 
   return *this;
 }
 
-GgufWriter& GgufWriter::raw_tensor(std::string_view name, const std::vector<std::uint64_t>& dims, std::uint32_t type, std::uint64_t offset) {
+GgufWriter& GgufWriter::raw_tensor(std::string_view name, const std::vector<std::uint64_t>& dims, std::uint32_t type,
+                                   std::uint64_t offset) {
   std::string entry = gguf_string(name) + bytes_of(static_cast<std::uint32_t>(dims.size()));
   for (const std::uint64_t dim : dims) entry += bytes_of(dim);
   tensors_.push_back(entry + bytes_of(type) + bytes_of(offset));
@@ -55,7 +57,8 @@ GgufWriter& GgufWriter::raw_tensor(std::string_view name, const std::vector<std:
 }
 
 std::string GgufWriter::finish() const {
-  std::string out = "GGUF" + bytes_of(version) + bytes_of(promised_tensors.value_or(tensors_.size())) + bytes_of(promised_keys.value_or(keys_.size()));
+  std::string out = "GGUF" + bytes_of(version) + bytes_of(promised_tensors.value_or(tensors_.size())) +
+                    bytes_of(promised_keys.value_or(keys_.size()));
   for (const auto& [name, entry] : keys_) out += entry;
   for (const std::string& entry : tensors_) out += entry;
   if (alignment > 0) out.resize((out.size() + alignment - 1) / alignment * alignment);
@@ -72,8 +75,8 @@ std::string safetensors_bytes(const std::vector<TensorSpec>& tensors) {
   for (const TensorSpec& t : tensors) {
     const std::size_t begin = data.size();
     data += bytes_of_all(t.values);
-    header += fmt::format(R"({}"{}":{{"dtype":"F32","shape":{},"data_offsets":[{},{}]}})", header.empty() ? "{" : ",", t.name,
-                          tensor::to_string(t.shape), begin, data.size());
+    header += fmt::format(R"({}"{}":{{"dtype":"F32","shape":{},"data_offsets":[{},{}]}})", header.empty() ? "{" : ",",
+                          t.name, tensor::to_string(t.shape), begin, data.size());
   }
   return safetensors_bytes(header.empty() ? "{}" : header + "}", data);
 }

@@ -18,7 +18,9 @@ namespace millrace::io::testing {
 
 /// The bytes of a number as they lie in a file (little-endian).
 template <class T>
-std::string bytes_of(T number) { return std::string(reinterpret_cast<const char*>(&number), sizeof(T)); }
+std::string bytes_of(T number) {
+  return std::string(reinterpret_cast<const char*>(&number), sizeof(T));
+}
 std::string bytes_of_all(const std::vector<float>& values);
 
 /// A GGUF string: 64-bit length, then the text.
@@ -28,8 +30,8 @@ std::string gguf_string(std::string_view text);
 class GgufWriter {
  public:
   std::uint32_t version = 3;
-  std::uint64_t alignment = 32;                 // of the data; does not write general.alignment
-  std::optional<std::uint64_t> promised_keys;   // instead of the true counts
+  std::uint64_t alignment = 32;                // of the data; does not write general.alignment
+  std::optional<std::uint64_t> promised_keys;  // instead of the true counts
   std::optional<std::uint64_t> promised_tensors;
 
   GgufWriter& key(std::string_view name, std::uint32_t type, const std::string& value);  // type: GGUF's number
@@ -38,7 +40,8 @@ class GgufWriter {
   GgufWriter& f32(std::string_view name, float value) { return key(name, 6, bytes_of(value)); }
   GgufWriter& boolean(std::string_view name, bool value) { return key(name, 7, std::string(1, value ? '\1' : '\0')); }
   GgufWriter& text(std::string_view name, std::string_view value) { return key(name, 8, gguf_string(value)); }
-  GgufWriter& array(std::string_view name, std::uint32_t element_type, std::uint64_t count, const std::string& elements);
+  GgufWriter& array(std::string_view name, std::uint32_t element_type, std::uint64_t count,
+                    const std::string& elements);
   GgufWriter& texts(std::string_view name, const std::vector<std::string>& values);
 
   /// Takes an entry out again, so that a test can write another one. False when there is none.
@@ -48,7 +51,8 @@ class GgufWriter {
   GgufWriter& tensor(std::string_view name, const tensor::TensorDesc& desc, const std::string& bytes);
 
   /// dims: innermost first, as GGUF has them; type: GGUF's number. Adds no data.
-  GgufWriter& raw_tensor(std::string_view name, const std::vector<std::uint64_t>& dims, std::uint32_t type, std::uint64_t offset);
+  GgufWriter& raw_tensor(std::string_view name, const std::vector<std::uint64_t>& dims, std::uint32_t type,
+                         std::uint64_t offset);
 
   /// Adds bytes to the data.
   GgufWriter& data(const std::string& bytes) { return data_ += bytes, *this; }
@@ -86,7 +90,7 @@ struct TinyModel {
   bool tied = false;
   std::uint32_t seed = 1;
   tensor::DType matrices = tensor::DType::f32;  // of the GGUF; rounded by encode()
-  std::string more_config;  // more members of config.json: `,"rope_scaling": {...}`
+  std::string more_config;                      // more members of config.json: `,"rope_scaling": {...}`
 
   /// With the names of transformers ("model.layers.0.self_attn.q_proj.weight").
   std::vector<TensorSpec> tensors() const;
@@ -95,8 +99,8 @@ struct TinyModel {
   /// config.json and model.safetensors.
   void write_folder(const std::filesystem::path& folder) const;
 
-  /// The same model as GGUF v3, matrices in `matrices`: GGUF's names, and for llama the rows of q and k in the order that GGUF has.
-  /// Its token list is "t0", "t1", ...
+  /// The same model as GGUF v3, matrices in `matrices`: GGUF's names, and for llama the rows of q and k in the order
+  /// that GGUF has. Its token list is "t0", "t1", ...
   GgufWriter gguf() const;
 };
 

@@ -16,17 +16,25 @@ float draw(std::mt19937& rng) { return static_cast<float>(rng() >> 8) * 0x1p-23f
 
 /// "model.layers.3.mlp.up_proj.weight" -> "blk.3.ffn_up.weight"
 std::string gguf_name(const std::string& name) {
-  static const std::map<std::string, std::string, std::less<>> kNames = {
-      {"model.embed_tokens", "token_embd"}, {"lm_head", "output"}, {"model.norm", "output_norm"},
-      {"input_layernorm", "attn_norm"}, {"post_attention_layernorm", "ffn_norm"}, {"self_attn.q_proj", "attn_q"},
-      {"self_attn.k_proj", "attn_k"}, {"self_attn.v_proj", "attn_v"}, {"self_attn.o_proj", "attn_output"},
-      {"mlp.gate_proj", "ffn_gate"}, {"mlp.up_proj", "ffn_up"}, {"mlp.down_proj", "ffn_down"}};
+  static const std::map<std::string, std::string, std::less<>> kNames = {{"model.embed_tokens", "token_embd"},
+                                                                         {"lm_head", "output"},
+                                                                         {"model.norm", "output_norm"},
+                                                                         {"input_layernorm", "attn_norm"},
+                                                                         {"post_attention_layernorm", "ffn_norm"},
+                                                                         {"self_attn.q_proj", "attn_q"},
+                                                                         {"self_attn.k_proj", "attn_k"},
+                                                                         {"self_attn.v_proj", "attn_v"},
+                                                                         {"self_attn.o_proj", "attn_output"},
+                                                                         {"mlp.gate_proj", "ffn_gate"},
+                                                                         {"mlp.up_proj", "ffn_up"},
+                                                                         {"mlp.down_proj", "ffn_down"}};
   const std::string layers = "model.layers.";
   const std::size_t dot = name.rfind('.');
   const std::string stem = name.substr(0, dot), tail = name.substr(dot);  // ".weight" or ".bias"
   if (!stem.starts_with(layers)) return kNames.at(stem) + tail;
   const std::size_t after_number = stem.find('.', layers.size());
-  return "blk." + stem.substr(layers.size(), after_number - layers.size()) + "." + kNames.at(stem.substr(after_number + 1)) + tail;
+  return "blk." + stem.substr(layers.size(), after_number - layers.size()) + "." +
+         kNames.at(stem.substr(after_number + 1)) + tail;
 }
 
 /// Rotary pairs are (i, i + d/2) in transformers and (2i, 2i + 1) in a llama GGUF: row 2i+j of a head is row i + j*d/2.
@@ -36,7 +44,8 @@ std::vector<float> interleaved(const std::vector<float>& rows, int heads, int he
   out.reserve(rows.size());
   for (int h = 0; h < heads; ++h)
     for (int r = 0; r < head_dim; ++r) {
-      const auto from = static_cast<std::ptrdiff_t>(static_cast<std::size_t>(h * head_dim + r / 2 + r % 2 * (head_dim / 2)) * width);
+      const auto from =
+          static_cast<std::ptrdiff_t>(static_cast<std::size_t>(h * head_dim + r / 2 + r % 2 * (head_dim / 2)) * width);
       out.insert(out.end(), rows.begin() + from, rows.begin() + from + static_cast<std::ptrdiff_t>(width));
     }
   return out;
@@ -113,7 +122,8 @@ GgufWriter TinyModel::gguf() const {
   out.texts("tokenizer.ggml.tokens", tokens);
   for (TensorSpec& t : tensors()) {
     if (architecture == "llama" && t.name.ends_with("q_proj.weight")) t.values = interleaved(t.values, heads, head_dim);
-    if (architecture == "llama" && t.name.ends_with("k_proj.weight")) t.values = interleaved(t.values, kv_heads, head_dim);
+    if (architecture == "llama" && t.name.ends_with("k_proj.weight"))
+      t.values = interleaved(t.values, kv_heads, head_dim);
     const tensor::DType type = t.shape.rank() == 2 ? matrices : tensor::DType::f32;
     out.tensor(gguf_name(t.name), {type, t.shape}, encode(type, t.values));
   }

@@ -1,0 +1,155 @@
+// bench: prefill and decode through the engine, beside the roof measured in the same run. Random tokens: speed does not
+// depend on what they say. Decode rates are read from the engine's token counter over whole steps in which every stream
+// decodes, so that no prefill is in them.
+
+#include <algorithm>
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <thread>
+
+#include "cli/bench_report.h"
+#include "cli/commands.h"
+#include "cli/output.h"
+#include "cli/session.h"
+
+namespace millrace::cli {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr int kPrefillTokens = 512, kPromptTokens = 128, kRepeats = 3;
+constexpr int kBatches[] = {1, 8, 32};
+constexpr int kWindowSteps = 32;                    // decode steps that one measurement spans
+constexpr Microseconds kWindowLimit_us = 8'000'000;  // or as many as fit in this, on slow machines
+constexpr int kMostBatch = 32;
+
+class Bench {
+ public:
+  Bench(engine::Engine& engine, int vocab_size) : engine_(engine), vocab_size_(vocab_size) {}
+
+  /// Tokens per second of a prompt of kPrefillTokens.
+  Result<double> prefill() {
+    std::vector<double> rates;
+    for (int i = 0; i <= kRepeats; ++i) {  // the first warms up
+      MILLRACE_TRY(handle, engine_.submit(request(kPrefillTokens, 1)));
+      MILLRACE_TRY(usage, finish(handle));
+      if (i > 0) rates.push_back(kPrefillTokens * 1e6 / static_cast<double>(std::max<Microseconds>(usage.prefill_us, 1)));
+    }
+    return median(std::move(rates));
+  }
+
+  struct Decode { double tokens_per_s, mean_context; };
+
+  /// All streams together.
+  Result<Decode> decode(int batch) {
+    std::vector<engine::Handle> handles;
+    for (int i = 0; i < batch; ++i) {
+      MILLRACE_TRY(handle, engine_.submit(request(kPromptTokens, answer_tokens(batch))));
+      handles.push_back(std::move(handle));
+    }
+    for (engine::Handle& handle : handles) MILLRACE_TRY_VOID(wait_for_first_token(handle));
+    std::vector<double> rates;
+    for (int i = 0; i < kRepeats; ++i) rates.push_back(one_window(batch));
+    const double context = kPromptTokens + answer_tokens(batch) / 2.0;
+    for (engine::Handle& handle : handles) handle.cancel();
+    for (engine::Handle& handle : handles) MILLRACE_TRY_VOID(finish(handle));
+    return Decode{median(std::move(rates)), context};
+  }
+
+  /// Long enough that the first stream still decodes when the last window closes: the others start up to
+  /// batch * kPromptTokens / step tokens later.
+  static int answer_tokens(int batch) { return kRepeats * (kWindowSteps + 2) + 2 * batch + 16; }
+
+ private:
+  engine::Request request(int prompt_tokens, int new_tokens) {
+    engine::Request request;
+    for (int i = 0; i < prompt_tokens; ++i) request.prompt.push_back(static_cast<TokenId>(random_() % static_cast<unsigned>(vocab_size_)));
+    request.max_new_tokens = new_tokens;
+    request.sampling.temperature = 0;
+    request.ignore_eos = true;
+    return request;
+  }
+
+  static Result<engine::Usage> finish(engine::Handle& handle) {
+    for (;;) {
+      const auto event = handle.next(1000ms);
+      if (!event || !event->finished) continue;
+      if (event->error) return *event->error;
+      return event->usage;
+    }
+  }
+
+  static Result<void> wait_for_first_token(engine::Handle& handle) {
+    for (;;) {
+      const auto event = handle.next(1000ms);
+      if (!event) continue;
+      if (event->error) return *event->error;
+      if (!event->tokens.empty()) return {};
+    }
+  }
+
+  /// Sleeps until the engine has delivered another step; the time at which that was seen.
+  Microseconds next_step(std::uint64_t& steps) const {
+    while (engine_.metrics().steps_total.value() == steps) std::this_thread::sleep_for(100us);
+    steps = engine_.metrics().steps_total.value();
+    return now_us();
+  }
+
+  /// Tokens per second over kWindowSteps steps, from step border to step border.
+  double one_window(int batch) const {
+    std::uint64_t steps = engine_.metrics().steps_total.value();
+    const Microseconds start_us = next_step(steps);
+    const std::uint64_t first = steps;
+    Microseconds now = start_us;
+    while (steps < first + kWindowSteps && (now - start_us < kWindowLimit_us || steps < first + 3)) now = next_step(steps);
+    return static_cast<double>(steps - first) * batch * 1e6 / static_cast<double>(std::max<Microseconds>(now - start_us, 1));
+  }
+
+  static double median(std::vector<double> values) {
+    std::sort(values.begin(), values.end());
+    return values[values.size() / 2];
+  }
+
+  engine::Engine& engine_;
+  int vocab_size_;
+  std::mt19937 random_{1};
+};
+
+}  // namespace
+
+Result<int> run_bench(const Options& options) {
+  MILLRACE_TRY(bundle, open_bundle(options.model));
+  MILLRACE_TRY(config, config_of(bundle));
+  if (config.max_positions < kPrefillTokens + 1)
+    return error(Code::unsupported, "bench needs a context of {} tokens, '{}' has {}", kPrefillTokens + 1, options.model, config.max_positions);
+  MILLRACE_TRY(isa, isa_of(options));
+  const int threads = threads_of(options);
+
+  Need need{.pool_tokens = kMostBatch * in_blocks(kPromptTokens + Bench::answer_tokens(kMostBatch)), .max_running = kMostBatch, .prefix_sharing = false};
+  MILLRACE_TRY(load, load_options(options, need));
+  MILLRACE_TRY(memory, model::estimate_memory(*bundle.source, config, load));
+  BenchReport report{.file = bundle.path,
+                     .arch = config.architecture,
+                     .isa = isa,
+                     .threads = threads,
+                     .roof = measure_roof(isa, threads),
+                     .costs = costs_of(*bundle.source, config, memory.token_weights_bytes, memory.kv_bytes_per_token),
+                     .rows = {}};
+  MILLRACE_TRY(session, start_session(std::move(bundle), config, options, need));
+  Bench bench(*session.engine, config.vocab_size);
+  MILLRACE_TRY(prefill, bench.prefill());
+  report.add_prefill(kPrefillTokens, prefill);
+  for (const int batch : kBatches) {
+    MILLRACE_TRY(decode, bench.decode(batch));
+    report.add_decode(batch, decode.tokens_per_s, decode.mean_context);
+  }
+  if (options.json) {
+    MILLRACE_TRY_VOID(write_json(report.to_json()));
+  } else {
+    MILLRACE_TRY_VOID(write_out(report.to_text()));
+  }
+  return 0;
+}
+
+}  // namespace millrace::cli

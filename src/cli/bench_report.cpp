@@ -1,0 +1,68 @@
+#include "cli/bench_report.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "device/topology.h"
+
+namespace millrace::cli {
+namespace {
+
+double share(double rate, double roof_giga) { return roof_giga > 0 ? rate / (roof_giga * 1e9) : 0; }
+
+/// A machine without arithmetic of its own for a kind computes it in f32.
+double arithmetic_roof(const Roof& roof, Arithmetic kind) {
+  const double own = kind == Arithmetic::int8 ? roof.int8_gops : kind == Arithmetic::bf16 ? roof.bf16_gflops : roof.f32_gflops;
+  return own > 0 ? own : roof.f32_gflops;
+}
+
+}  // namespace
+
+void BenchReport::finish(BenchRow row) {
+  const double memory = share(row.bytes_per_s, roof.read_gbs);
+  const double arithmetic = share(row.flops_per_s, arithmetic_roof(roof, costs.arithmetic));
+  row.bound = memory >= arithmetic ? "memory" : "arithmetic";
+  row.roof_share = std::max(memory, arithmetic);
+  rows.push_back(std::move(row));
+}
+
+void BenchReport::add_prefill(int tokens, double tokens_per_s) {
+  const double prompts_per_s = tokens_per_s / tokens;
+  const double kv_bytes = static_cast<double>(tokens) * static_cast<double>(costs.kv_bytes_per_token);
+  finish({.work = "prefill", .tokens = tokens, .batch = 1, .tokens_per_s = tokens_per_s,
+          .bytes_per_s = (static_cast<double>(costs.weights_bytes) + kv_bytes) * prompts_per_s,
+          .flops_per_s = prefill_flops(costs, tokens) * prompts_per_s, .roof_share = 0, .bound = ""});
+}
+
+void BenchReport::add_decode(int batch, double tokens_per_s, double context) {
+  const double steps_per_s = tokens_per_s / batch;
+  finish({.work = "decode", .tokens = static_cast<int>(context), .batch = batch, .tokens_per_s = tokens_per_s,
+          .bytes_per_s = decode_bytes(costs, batch, context) * steps_per_s,
+          .flops_per_s = decode_flops(costs, batch, context) * steps_per_s, .roof_share = 0, .bound = ""});
+}
+
+nlohmann::ordered_json BenchReport::to_json() const {
+  nlohmann::ordered_json out;
+  out["machine"] = {{"cpu", device::topology().cpu_model}, {"isa", kernels::to_string(isa)}, {"threads", threads},
+                    {"roof", {{"int8_gops", roof.int8_gops}, {"bf16_gflops", roof.bf16_gflops}, {"f32_gflops", roof.f32_gflops}, {"read_gbs", roof.read_gbs}}}};
+  out["model"] = {{"file", file}, {"arch", arch}, {"weights_bytes", costs.weights_bytes}, {"kv_bytes_per_token", costs.kv_bytes_per_token}};
+  out["rows"] = nlohmann::ordered_json::array();
+  for (const BenchRow& row : rows)
+    out["rows"].push_back({{"work", row.work}, {"tokens", row.tokens}, {"batch", row.batch}, {"tokens_per_s", row.tokens_per_s},
+                           {"bytes_per_s", row.bytes_per_s}, {"flops_per_s", row.flops_per_s}, {"roof_share", row.roof_share}, {"bound", row.bound}});
+  return out;
+}
+
+std::string BenchReport::to_text() const {
+  std::string out = fmt::format("{}, {}, {} threads\n", device::topology().cpu_model, kernels::to_string(isa), threads);
+  out += fmt::format("roof: int8 {:.0f} GOPS, bf16 {:.0f} GFLOPS, f32 {:.0f} GFLOPS, read {:.1f} GB/s\n", roof.int8_gops, roof.bf16_gflops, roof.f32_gflops, roof.read_gbs);
+  out += fmt::format("{} ({}): {} bytes of weights per step, {} bytes of KV per token\n\n", file, arch, costs.weights_bytes, costs.kv_bytes_per_token);
+  out += fmt::format("{:<8} {:>6} {:>6} {:>12} {:>9} {:>9}  {}\n", "work", "tokens", "batch", "tokens/s", "GB/s", "GFLOP/s", "share of the roof");
+  for (const BenchRow& row : rows)
+    out += fmt::format("{:<8} {:>6} {:>6} {:>12.1f} {:>9.2f} {:>9.1f}  {:.0f} % of {}\n", row.work, row.tokens, row.batch, row.tokens_per_s,
+                       row.bytes_per_s / 1e9, row.flops_per_s / 1e9, row.roof_share * 100, row.bound);
+  return out;
+}
+
+}  // namespace millrace::cli

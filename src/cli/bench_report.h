@@ -1,0 +1,44 @@
+#pragma once
+
+// What bench found, beside the roof: pure arithmetic over measured rates, as text and as JSON.
+
+#include <nlohmann/json_fwd.hpp>
+
+#include <string>
+#include <vector>
+
+#include "cli/model_costs.h"
+#include "cli/roof.h"
+
+namespace millrace::cli {
+
+struct BenchRow {
+  std::string work;  // "prefill" or "decode"
+  int tokens = 0;    // of the prompt
+  int batch = 1;
+  double tokens_per_s = 0;
+  double bytes_per_s = 0, flops_per_s = 0;
+  double roof_share = 0;  // of what bounds it
+  std::string bound;      // "memory" or "arithmetic": whichever roof is nearer
+};
+
+struct BenchReport {
+  std::string file, arch;
+  kernels::Isa isa = kernels::Isa::generic;
+  int threads = 1;
+  Roof roof;
+  ModelCosts costs;
+  std::vector<BenchRow> rows;
+
+  void add_prefill(int tokens, double tokens_per_s);
+  /// `context`: cached tokens of each stream, on average.
+  void add_decode(int batch, double tokens_per_s, double context);
+
+  nlohmann::ordered_json to_json() const;
+  std::string to_text() const;
+
+ private:
+  void finish(BenchRow row);
+};
+
+}  // namespace millrace::cli

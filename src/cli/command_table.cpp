@@ -1,0 +1,86 @@
+#include "cli/command_table.h"
+
+#include <array>
+
+#include "base/check.h"
+#include "cli/commands.h"
+
+namespace millrace::cli {
+namespace {
+
+constexpr auto kCommands = std::to_array<CommandInfo>({
+    {Command::run, "run", "Answer one prompt, or several as one batch.",
+     "Text goes to standard output as it is made, one line about speed to standard error.\n"
+     "--json prints one object per prompt, in order: text, ids, prompt_ids, finish_reason, prompt_tokens,\n"
+     "completion_tokens, ttft_ms, prefill_tokens_per_s, decode_tokens_per_s. The end token counts in ids and\n"
+     "completion_tokens and is left out of text.",
+     "millrace run smollm2-135m-instruct --chat -p \"Why is the sky blue?\"\n"
+     "millrace run model.gguf -p \"The capital of France is\" -n 48\n"
+     "millrace run model.gguf -p \"One\" -p \"Two\" -n 16 --json",
+     run_run},
+    {Command::chat, "chat", "Talk with a model in the terminal.",
+     "Ctrl-C stops the answer, twice leaves; Ctrl-D leaves.",
+     "millrace chat smollm2-135m-instruct\n"
+     "millrace chat model.gguf --system \"Answer in one sentence.\" --temperature 0",
+     run_chat},
+    {Command::bench, "bench", "Measure a model's speed beside what this machine could reach.",
+     "Prefill of 512 tokens and decode of 1, 8 and 32 streams with 128-token prompts, medians of three. The roof is\n"
+     "measured in the same run: memory reads, INT8, BF16 and f32 arithmetic. roof_share is the share of the roof that\n"
+     "bounds the row.",
+     "millrace bench smollm2-135m-instruct\n"
+     "millrace bench model.gguf --json",
+     run_bench},
+    {Command::inspect, "inspect", "Show what is in a model file, this machine or this build, without loading.",
+     "Sizes, formats, tokenizer, chat template, the memory that a run will take, and what is not supported.",
+     "millrace inspect model.gguf --context 4096\n"
+     "millrace inspect --machine --kernels",
+     run_inspect},
+    {Command::tokenize, "tokenize", "Turn text into token ids.",
+     "By default control tokens in the text are text and nothing is added. The model may be a GGUF without tensors, of\n"
+     "any architecture. With --jsonl each line {\"text\": ...} gives a line {\"ids\": [...]}.",
+     "millrace tokenize model.gguf \"Hello world\"\n"
+     "millrace tokenize model.gguf --jsonl < texts.jsonl",
+     run_tokenize},
+    {Command::detokenize, "detokenize", "Turn token ids into text.",
+     "Control tokens are left out unless --special. With --jsonl each line {\"ids\": [...]} gives a line {\"text\": ...}.",
+     "millrace detokenize model.gguf 9906,1917\n"
+     "millrace detokenize model.gguf --jsonl < ids.jsonl",
+     run_detokenize},
+    {Command::logits, "logits", "Write the logits of every position of a sequence to a file.",
+     "The kernels are those that run uses. The same bits for every --chunk, --threads and --batch-with.",
+     "millrace logits model.gguf --tokens 1,2,3 --out logits.f32\n"
+     "millrace logits model.gguf --tokens 1,2,3 --out logits.f32 --kv f32 --chunk 1 --batch-with 5",
+     run_logits},
+    {Command::perplexity, "perplexity", "Measure how well a model predicts a text.",
+     "The file is cut into windows; each starts empty, and its positions 0 to n-2 predict 1 to n-1.",
+     "millrace perplexity model.gguf text.txt --window 512 --windows 4",
+     run_perplexity},
+    {Command::template_, "template", "Render a chat template.",
+     "With --jsonl each line holds all variables of the template and gives a line {\"output\": ...} or {\"error\": ...}.",
+     "millrace template model.gguf --messages '[{\"role\": \"user\", \"content\": \"Hello\"}]'\n"
+     "millrace template chat.jinja --jsonl < conversations.jsonl",
+     run_template},
+    {Command::fetch, "fetch", "Get a known model by name, checked by its hash.",
+     "Models lie in $XDG_CACHE_HOME/millrace/models, or ~/.cache/millrace/models. A model that is there is not fetched\n"
+     "again.",
+     "millrace fetch smollm2-135m-instruct",
+     run_fetch},
+});
+
+}  // namespace
+
+std::span<const CommandInfo> command_table() { return kCommands; }
+
+const CommandInfo* find_command(std::string_view name) {
+  for (const CommandInfo& info : kCommands)
+    if (info.name == name) return &info;
+  return nullptr;
+}
+
+const CommandInfo& info_of(Command command) {
+  for (const CommandInfo& info : kCommands)
+    if (info.command == command) return info;
+  check_failed(__FILE__, __LINE__, "command has a row", "command_table.cpp");
+}
+
+}  // namespace millrace::cli

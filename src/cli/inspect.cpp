@@ -1,0 +1,147 @@
+// inspect: what is in a model file, and what a run of it will take, without loading; this machine; this build. What this
+// build cannot do with the file is listed, and is no error: the file is fine.
+
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "cli/commands.h"
+#include "cli/inspect_machine.h"
+#include "cli/output.h"
+#include "cli/session.h"
+#include "device/topology.h"
+
+namespace millrace::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// "[512, 896]" of a tensor, its format and size; and the sums per format.
+void add_tensors(Json& report, const io::WeightSource& source) {
+  struct Sum { std::int64_t tensors = 0, bytes = 0; };
+  std::map<std::string_view, Sum> formats;
+  std::int64_t parameters = 0;
+  Json tensors = Json::array();
+  for (const std::string_view name : source.tensor_names()) {
+    const auto& desc = source.find(name)->desc;
+    const auto bytes = static_cast<std::int64_t>(desc.bytes());
+    Json shape = Json::array();
+    for (int i = 0; i < desc.shape.rank(); ++i) shape.push_back(desc.shape[i]);
+    tensors.push_back({{"name", name}, {"format", tensor::to_string(desc.dtype)}, {"shape", shape}, {"bytes", bytes}});
+    Sum& sum = formats[tensor::to_string(desc.dtype)];
+    ++sum.tensors, sum.bytes += bytes;
+    parameters += desc.shape.elements();
+  }
+  report["parameters"] = parameters;
+  report["formats"] = Json::array();
+  for (const auto& [format, sum] : formats) report["formats"].push_back({{"format", format}, {"tensors", sum.tensors}, {"bytes", sum.bytes}});
+  report["tensors"] = std::move(tensors);
+}
+
+Json sizes_of(const model::ModelConfig& config) {
+  return {{"layers", config.n_layers}, {"dim", config.dim}, {"ffn_dim", config.ffn_dim}, {"heads", config.n_heads},
+          {"kv_heads", config.n_kv_heads}, {"head_dim", config.head_dim}, {"vocab_size", config.vocab_size},
+          {"context", config.max_positions}, {"tied_head", config.tied_head}};
+}
+
+/// The memory of a run with the options of this call (A13).
+Result<Json> memory_of(const io::WeightSource& source, const model::ModelConfig& config, const Options& options) {
+  MILLRACE_TRY(context, context_of(options, config, kContextCap));
+  MILLRACE_TRY(load, load_options(options, {.pool_tokens = in_blocks(context)}));
+  MILLRACE_TRY(memory, model::estimate_memory(source, config, load));
+  const std::int64_t free_bytes = device::machine_memory().free_bytes;
+  const std::int64_t rest = free_bytes - (memory.total() - memory.kv_bytes);
+  return Json{{"weights_bytes", memory.weights_bytes}, {"token_weights_bytes", memory.token_weights_bytes}, {"kv_bytes_per_token", memory.kv_bytes_per_token},
+              {"context_tokens", context}, {"kv_bytes", memory.kv_bytes}, {"arena_bytes", memory.arena_bytes}, {"scratch_bytes", memory.scratch_bytes},
+              {"results_bytes", memory.results_bytes}, {"total_bytes", memory.total()},
+              {"free_bytes", free_bytes}, {"tokens_that_fit", std::max<std::int64_t>(rest, 0) / std::max<std::int64_t>(memory.kv_bytes_per_token, 1)}};
+}
+
+Json report_of(const io::WeightSource& source, const Options& options) {
+  Json unsupported = Json::array();
+  const auto refuse = [&](const Error& why) { unsupported.push_back(why.message); };
+  Json report = {{"file", source.path()}, {"kind", source.kind() == io::SourceKind::gguf ? "gguf" : "folder"}};
+  const auto named = source.metadata().get_string("general.architecture");
+  report["architecture"] = named ? Json(std::string(*named)) : Json(nullptr);
+
+  auto config = model::read_config(source);
+  if (config) config = model::validated(*std::move(config));
+  if (config) {
+    report["architecture"] = config->architecture;
+    report["model"] = sizes_of(*config);
+    auto memory = memory_of(source, *config, options);
+    report["memory"] = memory ? *memory : Json(nullptr);
+    if (!memory) refuse(memory.error());
+  } else {
+    refuse(config.error());
+  }
+  if (const auto tokenizer = open_tokenizer(source)) {
+    const text::Tokenizer& vocabulary = **tokenizer;
+    report["tokenizer"] = {{"vocab_size", vocabulary.vocab_size()}};
+    report["tokenizer"].update(special_token_variables(vocabulary));
+  } else {
+    report["tokenizer"] = nullptr;
+    refuse(tokenizer.error());
+  }
+  const auto text = template_text(source);
+  report["chat_template"] = text.ok();
+  if (text)
+    if (const auto parsed = text::ChatTemplate::parse(*text); !parsed) refuse(Error(parsed.error()).in("chat template"));
+  report["unsupported"] = std::move(unsupported);
+  add_tensors(report, source);
+  return report;
+}
+
+std::string text_of(const Json& value) {
+  return value.is_string() ? value.get<std::string>() : value.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+/// The same report for people: "key  value" lines, groups with a heading.
+std::string to_text(const Json& report) {
+  std::string out;
+  for (const auto& [key, value] : report.items()) {
+    if (value.is_object()) {
+      out += fmt::format("{}\n", key);
+      for (const auto& [name, one] : value.items()) out += fmt::format("  {:<20} {}\n", name, text_of(one));
+    } else if (key == "tensors" || key == "formats") {
+      out += fmt::format("{:<22} {}\n", key, value.size());
+      for (const Json& one : value) {
+        for (const auto& [name, field] : one.items()) {
+          const bool counted = name == "tensors" || name == "bytes";
+          out += counted ? fmt::format("  {} {}", text_of(field), name) : fmt::format("  {}", text_of(field));
+        }
+        out += "\n";
+      }
+    } else if (value.is_array()) {
+      if (value.empty()) out += fmt::format("{:<22} nothing\n", key);
+      for (const Json& one : value) out += fmt::format("{:<22} {}\n", key, text_of(one));
+    } else {
+      out += fmt::format("{:<22} {}\n", key, text_of(value));
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+Result<int> run_inspect(const Options& options) {
+  if (options.model.empty() && !options.machine && !options.kernels)
+    return error(Code::invalid_argument, "nothing to inspect: a model, --machine or --kernels");
+  Json report = Json::object();
+  if (!options.model.empty()) {
+    MILLRACE_TRY(source, open_source(options.model));
+    report = report_of(*source, options);
+  }
+  if (options.machine) report["machine"] = machine_report();
+  if (options.kernels) {
+    MILLRACE_TRY(isa, isa_of(options));
+    report["kernels"] = kernels_report(isa);
+  }
+  if (options.json) {
+    MILLRACE_TRY_VOID(write_json(report));
+  } else {
+    MILLRACE_TRY_VOID(write_out(to_text(report)));
+  }
+  return 0;
+}
+
+}  // namespace millrace::cli

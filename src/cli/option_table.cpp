@@ -1,0 +1,244 @@
+#include "cli/option_table.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <charconv>
+#include <cmath>
+
+#include "device/topology.h"
+
+namespace millrace::cli {
+
+using namespace std::string_literals;
+
+namespace {
+
+constexpr Commands kRun = only(Command::run), kChat = only(Command::chat), kBench = only(Command::bench),
+                   kInspect = only(Command::inspect), kTokenize = only(Command::tokenize),
+                   kDetokenize = only(Command::detokenize), kLogits = only(Command::logits),
+                   kPerplexity = only(Command::perplexity), kTemplate = only(Command::template_),
+                   kFetch = only(Command::fetch);
+constexpr Commands kGenerate = kRun | kChat;
+constexpr Commands kCompute = kGenerate | kBench | kLogits | kPerplexity;
+constexpr Commands kAll = kCompute | kInspect | kTokenize | kDetokenize | kTemplate | kFetch;
+
+template <auto member>
+std::string own_default(Command command) {
+  return fmt::format("{}", defaults_of(command).*member);
+}
+
+std::string threads_default(Command) { return fmt::format("{}, one per core", device::default_threads()); }
+std::string isa_default(Command) { return "the best of this CPU"; }
+std::string context_default(Command command) {
+  return command == Command::run ? "what the prompts need" : "the model's, at most " + std::to_string(kContextCap);
+}
+std::string windows_default(Command) { return "all whole ones"; }
+std::string now_default(Command) { return "the clock's"; }
+
+constexpr std::string_view kModelHelp = "a .gguf file (the first of a split set stands for all), a folder with\n"
+                                        "config.json, or a name that `millrace fetch` knows";
+
+// Order: positionals, then groups as --help prints them.
+const auto kTable = std::to_array<OptionRow>({
+    {.name = "model", .value = "<model>", .field = &Options::model, .commands = kAll & ~(kInspect | kFetch | kTemplate),
+     .help = kModelHelp, .place = Place::positional, .presence = Presence::required},
+    {.name = "model", .value = "<model>", .field = &Options::model, .commands = kInspect, .help = kModelHelp,
+     .place = Place::positional},
+    {.name = "model", .value = "<model>", .field = &Options::model, .commands = kTemplate,
+     .help = "a .jinja file, or a model as elsewhere", .place = Place::positional, .presence = Presence::required},
+    {.name = "name", .value = "<name>", .field = &Options::model, .commands = kFetch,
+     .help = "a known model; without one the known names are listed", .place = Place::positional},
+    {.name = "text", .value = "<text>", .field = &Options::text, .commands = kTokenize,
+     .help = "the text; standard input when absent", .place = Place::positional},
+    {.name = "ids", .value = "<ids>", .field = &Options::text, .commands = kDetokenize,
+     .help = "token ids with commas or blanks between; standard input when absent", .place = Place::positional},
+    {.name = "file", .value = "<file>", .field = &Options::text, .commands = kPerplexity, .help = "a text file",
+     .place = Place::positional, .presence = Presence::required},
+
+    {.name = "prompt", .letter = 'p', .value = "<text>", .field = &Options::prompts, .commands = kRun,
+     .help = "the prompt; may spell control tokens. Given several times, all run\nas one batch", .presence = Presence::required},
+    {.name = "chat", .field = &Options::chat, .commands = kRun,
+     .help = "each prompt is a user's message in the model's chat template;\nits text never becomes a control token"},
+    {.name = "system", .value = "<text>", .field = &Options::system, .commands = kGenerate,
+     .help = "a system message before the first one"},
+    {.name = "max-tokens", .letter = 'n', .value = "<n>", .field = &Options::max_tokens, .commands = kGenerate,
+     .help = "new tokens at most; the end token comes earlier if it comes.\n-1: until the context is full",
+     .least = -1, .most = 1 << 30,
+     .shown = [](Command c) { return c == Command::chat ? "-1"s : "512"s; }},
+    {.name = "stop", .value = "<text>", .field = &Options::stop, .commands = kGenerate,
+     .help = "end before this text; may be given several times"},
+    {.name = "tokens", .value = "<ids>", .field = &Options::tokens, .commands = kLogits,
+     .help = "the sequence: 1,2,3", .presence = Presence::required},
+    {.name = "out", .value = "<file>", .field = &Options::out, .commands = kLogits,
+     .help = "where the float32 [tokens, vocab] go, little endian", .presence = Presence::required},
+    {.name = "batch-with", .value = "<k>", .field = &Options::batch_with, .commands = kLogits,
+     .help = "run k random sequences in the same steps; the result is the same\nbits", .least = 0, .most = 256,
+     .shown = own_default<&Options::batch_with>},
+    {.name = "window", .value = "<tokens>", .field = &Options::window, .commands = kPerplexity,
+     .help = "tokens per window; each starts empty", .least = 2, .most = 1 << 20, .shown = own_default<&Options::window>},
+    {.name = "windows", .value = "<n>", .field = &Options::windows, .commands = kPerplexity,
+     .help = "windows scored, from the start of the file", .least = 0, .most = 1 << 20, .shown = windows_default},
+    {.name = "machine", .field = &Options::machine, .commands = kInspect, .help = "this machine: cores, caches, memory"},
+    {.name = "kernels", .field = &Options::kernels, .commands = kInspect,
+     .help = "this build on this CPU: the instruction set of each kernel"},
+    {.name = "special", .field = &Options::special, .commands = kTokenize,
+     .help = "control tokens spelled in the text become control tokens"},
+    {.name = "add-special", .field = &Options::add_special, .commands = kTokenize,
+     .help = "add what the tokenizer adds around a text (BOS, EOS)"},
+    {.name = "special", .field = &Options::special, .commands = kDetokenize, .help = "keep control tokens in the text"},
+    {.name = "messages", .value = "<json>", .field = &Options::messages, .commands = kTemplate,
+     .help = "the messages, [{\"role\": ..., \"content\": ...}, ...], or an object\nwith all variables"},
+    {.name = "now", .value = "<time>", .field = &Options::now, .commands = kTemplate,
+     .help = "what strftime_now sees: 2026-11-29T12:34:56", .shown = now_default},
+
+    {.name = "temperature", .value = "<t>", .group = Group::sampling, .field = &Options::temperature,
+     .commands = kGenerate, .help = "0: always the most likely token. Higher: more variety", .least = 0, .most = 100,
+     .shown = own_default<&Options::temperature>},
+    {.name = "top-k", .value = "<n>", .group = Group::sampling, .field = &Options::top_k, .commands = kGenerate,
+     .help = "draw from the n most likely tokens; 0: from all", .least = 0, .most = 1 << 30,
+     .shown = own_default<&Options::top_k>},
+    {.name = "top-p", .value = "<p>", .group = Group::sampling, .field = &Options::top_p, .commands = kGenerate,
+     .help = "draw from the likeliest tokens that together have probability p", .least = 1e-9, .most = 1,
+     .shown = own_default<&Options::top_p>},
+    {.name = "min-p", .value = "<p>", .group = Group::sampling, .field = &Options::min_p, .commands = kGenerate,
+     .help = "drop tokens below p times the likeliest one's probability", .least = 0, .most = 1,
+     .shown = own_default<&Options::min_p>},
+    {.name = "repetition-penalty", .value = "<x>", .group = Group::sampling, .field = &Options::repetition_penalty,
+     .commands = kGenerate, .help = "over 1: tokens of prompt and answer become less likely", .least = 1e-3, .most = 1e3,
+     .shown = own_default<&Options::repetition_penalty>},
+    {.name = "presence-penalty", .value = "<x>", .group = Group::sampling, .field = &Options::presence_penalty,
+     .commands = kGenerate, .help = "taken off each token that the answer already has", .least = -2, .most = 2,
+     .shown = own_default<&Options::presence_penalty>},
+    {.name = "frequency-penalty", .value = "<x>", .group = Group::sampling, .field = &Options::frequency_penalty,
+     .commands = kGenerate, .help = "taken off once for each time it has it", .least = -2, .most = 2,
+     .shown = own_default<&Options::frequency_penalty>},
+    {.name = "seed", .value = "<n>", .group = Group::sampling, .field = &Options::seed, .commands = kGenerate,
+     .help = "the same seed gives the same text, alone or in a batch", .shown = own_default<&Options::seed>},
+
+    {.name = "json", .group = Group::output, .field = &Options::json, .commands = kRun | kBench | kInspect | kPerplexity,
+     .help = "one JSON object per result on standard output, nothing else"},
+    {.name = "jsonl", .group = Group::output, .field = &Options::jsonl, .commands = kTokenize | kDetokenize | kTemplate,
+     .help = "one JSON object per line of standard input, one per line of output"},
+
+    {.name = "kv", .value = "<format>", .group = Group::memory, .field = &Options::kv, .commands = kCompute | kInspect,
+     .help = "format of the KV cache: f32, f16 or bf16", .choices = "f32|f16|bf16", .shown = own_default<&Options::kv>},
+    {.name = "context", .value = "<tokens>", .group = Group::memory, .field = &Options::context,
+     .commands = kGenerate | kInspect, .help = "room for prompt plus answer", .least = 1, .most = 1 << 30,
+     .shown = context_default},
+
+    {.name = "threads", .value = "<n>", .group = Group::speed, .field = &Options::threads, .commands = kCompute | kInspect,
+     .help = "CPU threads for the model; results do not depend on it", .least = 1, .most = 1024,
+     .shown = threads_default, .per_machine = true},
+    {.name = "isa", .value = "<name>", .group = Group::speed, .field = &Options::isa, .commands = kCompute | kInspect,
+     .help = "kernels of this instruction set and below: generic, avx2, avx512\nor avx512_bf16; refused where the CPU lacks it",
+     .choices = "generic|avx2|avx512|avx512_bf16", .shown = isa_default},
+    {.name = "chunk", .value = "<tokens>", .group = Group::speed, .field = &Options::chunk,
+     .commands = kGenerate | kLogits | kPerplexity,
+     .help = "tokens per step at most: long prompts run in chunks of it; results\ndo not depend on it", .least = 1,
+     .most = 4096, .shown = own_default<&Options::chunk>},
+
+    {.name = "log-level", .value = "<level>", .group = Group::other, .field = &Options::log_level, .commands = kAll,
+     .help = "events on standard error: debug, info, warn, error or off", .choices = "debug|info|warn|error|off",
+     .shown = own_default<&Options::log_level>},
+});
+
+template <class T>
+bool parse_number(const std::string& text, T& out) {
+  const char* end = text.data() + text.size();
+  const auto [stop, failure] = std::from_chars(text.data(), end, out);
+  if (failure != std::errc{} || stop != end) return false;
+  if constexpr (std::is_floating_point_v<T>) return std::isfinite(out);
+  return true;
+}
+
+template <class T>
+std::string store_number(T& slot, const OptionRow& row, std::string_view spelled, const std::string& text) {
+  T number{};
+  const bool bounded = row.least < row.most;
+  if (parse_number(text, number) &&
+      (!bounded || (static_cast<double>(number) >= row.least && static_cast<double>(number) <= row.most))) {
+    slot = number;
+    return "";
+  }
+  if (!bounded) return fmt::format("{}: expected a {}number, got '{}'", spelled, std::is_unsigned_v<T> ? "whole positive " : "", text);
+  return fmt::format("{}: expected {} to {}, got '{}'", spelled, row.least, row.most, text);
+}
+
+std::string store_switch(bool& slot, std::string_view spelled, const std::string& text) {
+  for (const auto yes : {"1", "true", "yes", "on"}) if (text == yes) return slot = true, "";
+  for (const auto no : {"0", "false", "no", "off", ""}) if (text == no) return slot = false, "";
+  return fmt::format("{}: expected true or false, got '{}'", spelled, text);
+}
+
+bool is_choice(std::string_view choices, std::string_view text) {
+  while (!choices.empty()) {
+    const auto bar = choices.find('|');
+    if (choices.substr(0, bar) == text) return true;
+    choices = bar == choices.npos ? "" : choices.substr(bar + 1);
+  }
+  return false;
+}
+
+}  // namespace
+
+std::string_view heading(Group group) {
+  switch (group) {
+    case Group::what: return "What to do";
+    case Group::sampling: return "How tokens are chosen";
+    case Group::output: return "Output";
+    case Group::memory: return "Memory";
+    case Group::speed: return "Speed";
+    case Group::other: return "Other";
+  }
+  return "";
+}
+
+std::span<const OptionRow> option_table() { return kTable; }
+
+std::vector<const OptionRow*> rows_of(Command command) {
+  std::vector<const OptionRow*> rows;
+  for (const OptionRow& row : kTable)
+    if (row.commands & only(command)) rows.push_back(&row);
+  return rows;
+}
+
+Options defaults_of(Command command) {
+  Options options;
+  if (command == Command::chat) options.temperature = 0.7, options.max_tokens = -1;
+  return options;
+}
+
+std::string store(Options& options, const OptionRow& row, std::string_view spelled, const std::string& text) {
+  if (!row.choices.empty() && !is_choice(row.choices, text))
+    return fmt::format("{}: expected one of {}, got '{}'", spelled, row.choices, text);
+  return std::visit(
+      [&](auto member) -> std::string {
+        auto& slot = options.*member;
+        using T = std::remove_reference_t<decltype(slot)>;
+        if constexpr (std::is_same_v<T, bool>) return store_switch(slot, spelled, text);
+        else if constexpr (std::is_arithmetic_v<T>) return store_number(slot, row, spelled, text);
+        else if constexpr (std::is_same_v<T, std::vector<std::string>>) return slot.push_back(text), "";
+        else return slot = text, "";
+      },
+      row.field);
+}
+
+std::string value_text(const Options& options, const OptionRow& row) {
+  return std::visit(
+      [&](auto member) -> std::string {
+        const auto& slot = options.*member;
+        using T = std::remove_cvref_t<decltype(slot)>;
+        if constexpr (std::is_same_v<T, bool>) return slot ? "true" : "false";
+        else if constexpr (std::is_arithmetic_v<T>) return fmt::format("{}", slot);
+        else if constexpr (std::is_same_v<T, std::vector<std::string>>) {
+          std::string all;
+          for (const std::string& one : slot) all += fmt::format("{}'{}'", all.empty() ? "" : ", ", one);
+          return all;
+        } else if constexpr (std::is_same_v<T, std::optional<std::string>>) return slot ? fmt::format("'{}'", *slot) : "";
+        else return slot.empty() ? "" : fmt::format("'{}'", slot);
+      },
+      row.field);
+}
+
+}  // namespace millrace::cli

@@ -1,0 +1,62 @@
+#pragma once
+
+// What the user asked for: the words of one call as plain values. The option table (option_table.h) names each field;
+// parse.cpp fills it from flags and the environment; commands read it and nothing else.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace millrace::cli {
+
+enum class Command { run, chat, bench, inspect, tokenize, detokenize, logits, perplexity, template_, fetch };
+
+/// A context that has to be reserved before its need is known (chat, run -n -1) is no longer than this by default.
+inline constexpr int kContextCap = 8192;
+
+struct Options {
+  std::string model;                // as given: a file, a folder or a known name
+  std::optional<std::string> text;  // second positional: TEXT, IDS, FILE
+
+  std::vector<std::string> prompts;
+  std::int64_t max_tokens = 512;  // -1: no limit but the context
+  bool chat = false;
+  std::string system;
+  std::vector<std::string> stop;
+
+  double temperature = 0;
+  double top_p = 1;
+  std::int64_t top_k = 0;
+  double min_p = 0;
+  double repetition_penalty = 1;
+  double presence_penalty = 0;
+  double frequency_penalty = 0;
+  std::uint64_t seed = 0;
+
+  std::int64_t threads = 0;  // 0: what the machine suits
+  std::string isa;           // "": the best
+  std::string kv = "f16";
+  std::int64_t context = 0;  // 0: the model's, at most kContextCap where it has to be reserved at once
+  std::int64_t chunk = 512;
+
+  std::string tokens;
+  std::string out;
+  std::int64_t batch_with = 0;
+  std::int64_t window = 512;
+  std::int64_t windows = 0;  // 0: all whole ones
+
+  bool special = false;
+  bool add_special = false;
+  bool jsonl = false;
+  bool json = false;
+  bool machine = false;
+  bool kernels = false;
+  std::string messages;
+  std::string now;
+
+  std::string log_level = "warn";
+};
+
+}  // namespace millrace::cli

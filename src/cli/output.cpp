@@ -1,0 +1,108 @@
+#include "cli/output.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+namespace millrace::cli {
+namespace {
+
+/// 0 or errno.
+int write_all(int fd, const char* data, std::size_t bytes) {
+  while (bytes > 0) {
+    const ssize_t n = ::write(fd, data, bytes);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return errno;
+    data += n, bytes -= static_cast<std::size_t>(n);
+  }
+  return 0;
+}
+
+Result<std::string> read_all(int fd, const std::string& name, std::size_t most) {
+  std::string all;
+  char buffer[1 << 16];
+  for (;;) {
+    const ssize_t n = ::read(fd, buffer, sizeof buffer);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return error(Code::not_found, "reading '{}': {}", name, std::strerror(errno));
+    if (n == 0) return all;
+    all.append(buffer, static_cast<std::size_t>(n));
+    if (all.size() > most) return error(Code::invalid_argument, "'{}' is longer than {} bytes", name, most);
+  }
+}
+
+}  // namespace
+
+Result<void> write_out(std::string_view text) {
+  if (const int failure = write_all(STDOUT_FILENO, text.data(), text.size()))
+    return error(Code::exhausted, "writing to standard output: {}", std::strerror(failure));
+  return {};
+}
+
+Result<void> write_json(const nlohmann::ordered_json& object) {
+  return write_out(object.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
+}
+
+bool stderr_is_terminal() { return ::isatty(STDERR_FILENO) == 1; }
+
+void ProgressBar::show(double share) {
+  const int percent = static_cast<int>(share * 100);
+  if (percent == shown_percent_ || !stderr_is_terminal()) return;
+  shown_percent_ = percent;
+  std::fprintf(stderr, "\r%s %3d %%", what_.c_str(), percent);
+}
+
+ProgressBar::~ProgressBar() {
+  if (shown_percent_ >= 0) std::fprintf(stderr, "\r%*s\r", static_cast<int>(what_.size()) + 6, "");
+}
+
+Result<OutputFile> OutputFile::create(const std::string& path) {
+  struct stat found{};
+  const bool direct = ::stat(path.c_str(), &found) == 0 && !S_ISREG(found.st_mode);
+  std::string temporary = direct ? "" : path + ".part-" + std::to_string(::getpid());
+  const int fd = direct ? ::open(path.c_str(), O_WRONLY | O_CLOEXEC)
+                        : ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (fd < 0) return error(Code::invalid_argument, "cannot write '{}': {}", path, std::strerror(errno));
+  return OutputFile(path, std::move(temporary), fd);
+}
+
+OutputFile::OutputFile(OutputFile&& other) noexcept
+    : path_(std::move(other.path_)), temporary_(std::exchange(other.temporary_, "")), fd_(std::exchange(other.fd_, -1)) {}
+
+OutputFile::~OutputFile() {
+  if (fd_ >= 0) ::close(fd_);
+  if (!temporary_.empty()) ::unlink(temporary_.c_str());
+}
+
+Result<void> OutputFile::append(const void* data, std::size_t bytes) {
+  if (const int failure = write_all(fd_, static_cast<const char*>(data), bytes))
+    return error(Code::exhausted, "writing '{}': {}", path_, std::strerror(failure));
+  return {};
+}
+
+Result<void> OutputFile::commit() {
+  if (::close(std::exchange(fd_, -1)) != 0) return error(Code::exhausted, "writing '{}': {}", path_, std::strerror(errno));
+  if (temporary_.empty()) return {};
+  if (std::rename(temporary_.c_str(), path_.c_str()) != 0)
+    return error(Code::exhausted, "renaming '{}' to '{}': {}", temporary_, path_, std::strerror(errno));
+  temporary_.clear();
+  return {};
+}
+
+Result<std::string> read_file(const std::string& path, std::size_t most) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return error(Code::not_found, "cannot open '{}': {}", path, std::strerror(errno));
+  auto text = read_all(fd, path, most);
+  ::close(fd);
+  return text;
+}
+
+Result<std::string> read_stdin() { return read_all(STDIN_FILENO, "standard input", std::size_t{256} << 20); }
+
+}  // namespace millrace::cli

@@ -1,0 +1,62 @@
+#pragma once
+
+// Everything a command prints or saves: standard output with its failures seen, files that appear whole or not at all, and
+// the progress bar.
+
+#include <nlohmann/json_fwd.hpp>
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+
+namespace millrace::cli {
+
+/// Writes all of it to standard output at once. Errors: exhausted, with the system's reason (full disk, closed pipe).
+Result<void> write_out(std::string_view text);
+
+/// One line of JSON on standard output. Bytes that are not UTF-8 become U+FFFD.
+Result<void> write_json(const nlohmann::ordered_json& object);
+
+bool stderr_is_terminal();
+
+/// A line "loading   42 %" on standard error that overwrites itself; nothing where standard error is no terminal.
+class ProgressBar {
+ public:
+  explicit ProgressBar(std::string what) : what_(std::move(what)) {}
+  ProgressBar(const ProgressBar&) = delete;
+  ~ProgressBar();
+  void show(double share);  // [0, 1]; any thread, one at a time
+
+ private:
+  std::string what_;
+  int shown_percent_ = -1;
+};
+
+/// A file under a temporary name beside its own; commit() gives it its name, the destructor removes what was not
+/// committed. A path that exists and is no regular file (a device, a pipe) is written directly.
+class OutputFile {
+ public:
+  static Result<OutputFile> create(const std::string& path);
+  OutputFile(OutputFile&& other) noexcept;
+  OutputFile& operator=(OutputFile&&) = delete;
+  ~OutputFile();
+
+  /// Appends. Errors: exhausted, naming the path and the system's reason.
+  Result<void> append(const void* data, std::size_t bytes);
+  Result<void> commit();
+
+ private:
+  OutputFile(std::string path, std::string temporary, int fd) : path_(std::move(path)), temporary_(std::move(temporary)), fd_(fd) {}
+  std::string path_, temporary_;  // temporary_ is empty when the path is written directly
+  int fd_ = -1;
+};
+
+/// The whole file. Errors: not_found, invalid_argument (a folder, over `most` bytes); each names the path.
+Result<std::string> read_file(const std::string& path, std::size_t most = std::size_t{256} << 20);
+
+/// All of standard input.
+Result<std::string> read_stdin();
+
+}  // namespace millrace::cli

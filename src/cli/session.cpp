@@ -1,0 +1,72 @@
+#include "cli/session.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "cli/output.h"
+#include "device/topology.h"
+
+namespace millrace::cli {
+
+Result<std::int64_t> context_of(const Options& options, const model::ModelConfig& config, std::int64_t fallback) {
+  if (options.context > config.max_positions)
+    return error(Code::invalid_argument, "--context {} is more than the model's {} tokens", options.context, config.max_positions);
+  return options.context > 0 ? options.context : std::min<std::int64_t>(fallback, config.max_positions);
+}
+
+int threads_of(const Options& options) { return options.threads > 0 ? static_cast<int>(options.threads) : device::default_threads(); }
+
+Result<kernels::Isa> isa_of(const Options& options) { return kernels::choose_isa(options.isa); }
+
+Result<model::LoadOptions> load_options(const Options& options, const Need& need) {
+  model::LoadOptions load;
+  MILLRACE_TRY(isa, isa_of(options));
+  load.isa = isa;
+  load.threads = threads_of(options);
+  load.kv = options.kv == "f32" ? model::KvFormat::f32 : options.kv == "bf16" ? model::KvFormat::bf16 : model::KvFormat::f16;
+  if (need.pool_tokens > (std::int64_t{1} << 30))
+    return error(Code::exhausted, "{} tokens of KV cache are more than the {} that one pool holds", need.pool_tokens, std::int64_t{1} << 30);
+  load.pool_tokens = static_cast<int>(need.pool_tokens);
+  load.block_tokens = kBlockTokens;
+  load.max_step_tokens = need.step_tokens;
+  load.max_step_outputs = need.step_outputs;
+  load.max_slices = need.max_running;
+  return load;
+}
+
+Result<model::ModelConfig> config_of(const ModelBundle& bundle) {
+  auto config = model::read_config(*bundle.source);
+  if (config) config = model::validated(*std::move(config));
+  if (!config) return std::move(config).error().in(fmt::format("loading '{}'", bundle.path));
+  return config;
+}
+
+Result<Session> start_session(ModelBundle bundle, const model::ModelConfig& config, const Options& options, const Need& need) {
+  MILLRACE_TRY(load, load_options(options, need));
+  ProgressBar bar("loading");
+  load.progress = [&bar](double share) { bar.show(share); };
+  auto runner = model::load_model(*bundle.source, config, load);
+  if (!runner) return std::move(runner).error().in(fmt::format("loading '{}'", bundle.path));
+  engine::EngineOptions engine_options;
+  engine_options.step_tokens = need.step_tokens;
+  engine_options.max_running = need.max_running;
+  engine_options.prefix_sharing = need.prefix_sharing;
+  Session session{std::move(bundle), config, nullptr};
+  session.engine = std::make_unique<engine::Engine>(*std::move(runner), *session.bundle.tokenizer, engine_options);
+  return session;
+}
+
+sampling::Params sampling_params(const Options& options) {
+  sampling::Params params;
+  params.temperature = static_cast<float>(options.temperature);
+  params.top_p = static_cast<float>(options.top_p);
+  params.top_k = static_cast<int>(options.top_k);
+  params.min_p = static_cast<float>(options.min_p);
+  params.repetition_penalty = static_cast<float>(options.repetition_penalty);
+  params.presence_penalty = static_cast<float>(options.presence_penalty);
+  params.frequency_penalty = static_cast<float>(options.frequency_penalty);
+  params.seed = options.seed;
+  return params;
+}
+
+}  // namespace millrace::cli

@@ -1,0 +1,59 @@
+#pragma once
+
+// A model that runs: bundle, weights, KV pool and engine, made from the options of one call. Everything that generates
+// goes through here.
+
+#include <cstdint>
+#include <memory>
+
+#include "base/result.h"
+#include "cli/model_bundle.h"
+#include "cli/options.h"
+#include "engine/engine.h"
+#include "kernels/registry.h"
+#include "model/config.h"
+#include "model/model.h"
+
+namespace millrace::cli {
+
+inline constexpr int kBlockTokens = 32;
+
+/// What a command asks of the engine beyond its options.
+struct Need {
+  std::int64_t pool_tokens = 0;  // KV cache: blocks_for() of each sequence that runs at once, summed
+  int step_tokens = 512;
+  int step_outputs = 64;  // rows that come back from one step
+  int max_running = 64;
+  bool prefix_sharing = true;
+};
+
+struct Session {
+  ModelBundle bundle;
+  model::ModelConfig config;
+  std::unique_ptr<engine::Engine> engine;  // uses bundle.tokenizer: goes first
+};
+
+/// Tokens of whole blocks that hold `tokens`.
+constexpr std::int64_t in_blocks(std::int64_t tokens) { return (tokens + kBlockTokens - 1) / kBlockTokens * kBlockTokens; }
+static_assert(in_blocks(1) == kBlockTokens && in_blocks(kBlockTokens) == kBlockTokens);
+
+/// The longest prompt plus answer: --context, else `fallback`, never beyond the model's. Errors: invalid_argument.
+Result<std::int64_t> context_of(const Options& options, const model::ModelConfig& config, std::int64_t fallback);
+
+/// --threads, or what suits the machine.
+int threads_of(const Options& options);
+
+/// The level that --isa names, or the best. Errors: unsupported.
+Result<kernels::Isa> isa_of(const Options& options);
+
+Result<model::LoadOptions> load_options(const Options& options, const Need& need);
+
+/// read_config and validated, with the path in front of what is wrong.
+Result<model::ModelConfig> config_of(const ModelBundle& bundle);
+
+/// Loads the weights, with a progress bar on a terminal, and starts the engine.
+Result<Session> start_session(ModelBundle bundle, const model::ModelConfig& config, const Options& options, const Need& need);
+
+sampling::Params sampling_params(const Options& options);
+
+}  // namespace millrace::cli

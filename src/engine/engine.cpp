@@ -1,0 +1,55 @@
+#include "engine/engine.h"
+
+#include <utility>
+
+#include "engine/event_channel.h"
+#include "engine/loop.h"
+
+namespace millrace::engine {
+
+std::string_view to_string(Finish finish) {
+  switch (finish) {
+    case Finish::stop: return "stop";
+    case Finish::length: return "length";
+    case Finish::cancelled: return "cancelled";
+    case Finish::timeout: return "timeout";
+    case Finish::error: return "error";
+  }
+  return "unknown";
+}
+
+Handle::Handle(std::shared_ptr<EventChannel> channel) : channel_(std::move(channel)) {}
+Handle::Handle(Handle&&) noexcept = default;
+
+Handle& Handle::operator=(Handle&& other) noexcept {
+  if (this == &other) return *this;
+  cancel();
+  channel_ = std::move(other.channel_);
+  return *this;
+}
+
+Handle::~Handle() { cancel(); }
+
+std::optional<Event> Handle::next(std::chrono::milliseconds timeout) {
+  return channel_ ? channel_->next(timeout) : std::nullopt;
+}
+
+void Handle::cancel() {
+  if (channel_) channel_->cancel();
+}
+
+Engine::Engine(std::unique_ptr<model::Runner> runner, const text::Tokenizer& tokenizer, EngineOptions options)
+    : loop_(std::make_unique<Loop>(std::move(runner), tokenizer, options)) {}
+
+Engine::~Engine() = default;
+
+Result<Handle> Engine::submit(Request request) {
+  MILLRACE_TRY(channel, loop_->submit(std::move(request)));
+  return Handle(std::move(channel));
+}
+
+int Engine::drain(std::chrono::milliseconds timeout) { return loop_->drain(timeout); }
+const EngineMetrics& Engine::metrics() const { return loop_->metrics(); }
+const model::RunnerInfo& Engine::info() const { return loop_->info(); }
+
+}  // namespace millrace::engine

@@ -1,0 +1,40 @@
+#pragma once
+
+// What one request has said and its client has not read yet: one event, into which everything new is merged. The
+// engine thread never waits here, and memory is bounded because the engine ends a request that nobody reads.
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <mutex>
+#include <optional>
+
+#include "engine/engine.h"
+
+namespace millrace::engine {
+
+class EventChannel {
+ public:
+  /// Engine thread. Returns how many tokens are unread now. Nothing may follow an event with `finished`.
+  std::size_t push(Event event);
+
+  /// Client thread; see Handle::next.
+  std::optional<Event> next(std::chrono::milliseconds timeout);
+
+  /// Any thread. The engine looks before each step; while a request is open the engine is never parked.
+  void cancel() { cancelled_.store(true, std::memory_order_relaxed); }
+  bool cancelled() const { return cancelled_.load(std::memory_order_relaxed); }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::optional<Event> unread_;
+  bool over_ = false;  // the last event was read
+  std::atomic<bool> cancelled_{false};
+};
+
+/// `timeout` short enough for a clock to add it to now.
+std::chrono::milliseconds bounded(std::chrono::milliseconds timeout);
+
+}  // namespace millrace::engine

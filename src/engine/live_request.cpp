@@ -1,0 +1,75 @@
+#include "engine/live_request.h"
+
+#include <algorithm>
+
+namespace millrace::engine {
+
+LiveRequest::LiveRequest(Request request, std::shared_ptr<EventChannel> channel, const text::Tokenizer& tokenizer,
+                         Microseconds submitted_us)
+    : request_(std::move(request)),
+      channel_(std::move(channel)),
+      tokenizer_(&tokenizer),
+      detokenizer_(tokenizer, /*continues=*/true, request_.keep_special),
+      stops_(request_.stop),
+      submitted_us_(submitted_us) {
+  usage_.prompt_tokens = static_cast<int>(request_.prompt.size());
+  const sampling::Params& params = request_.sampling;
+  penalised_ = params.repetition_penalty != 1 || params.presence_penalty != 0 || params.frequency_penalty != 0;
+  if (penalised_)
+    for (const TokenId token : request_.prompt) counts_.add_prompt(token);
+}
+
+void LiveRequest::start(Microseconds now) {
+  started_us_ = now;
+  usage_.queue_us = now - submitted_us_;
+}
+
+std::pair<int, int> LiveRequest::count_prompt(int computed, int cached) {
+  return {computed - std::exchange(computed_tokens_, computed), cached - std::exchange(usage_.cached_tokens, cached)};
+}
+
+sampling::Sampled LiveRequest::draw(std::span<float> logits, int position) const {
+  return sampling::sample(logits, {}, counts_, request_.sampling,
+                          {request_.sampling.seed, 0, static_cast<std::uint64_t>(position)});
+}
+
+std::optional<Finish> LiveRequest::add(sampling::Sampled sampled, Microseconds now) {
+  if (usage_.completion_tokens++ == 0) {
+    first_token_us_ = now;
+    usage_.ttft_us = now - submitted_us_;
+    usage_.prefill_us = now - started_us_;
+  }
+  usage_.decode_us = now - first_token_us_;
+  if (penalised_) counts_.add_generated(sampled.token);
+  event_.tokens.push_back({sampled.token, sampled.logprob, std::move(sampled.top)});
+  if (ends(sampled.token)) return Finish::stop;
+  event_.text += stops_.push(detokenizer_.push(sampled.token));
+  if (stops_.matched()) return Finish::stop;
+  if (usage_.completion_tokens == request_.max_new_tokens) return Finish::length;
+  return std::nullopt;
+}
+
+bool LiveRequest::ends(TokenId token) const {
+  if (std::ranges::find(request_.stop_token_ids, token) != request_.stop_token_ids.end()) return true;
+  return !request_.ignore_eos && tokenizer_->ends_generation(token);
+}
+
+bool LiveRequest::deliver() {
+  const std::size_t unread = channel_->push(std::exchange(event_, {}));
+  return unread <= static_cast<std::size_t>(request_.max_unread_tokens);
+}
+
+Finish LiveRequest::finish(Finish reason, std::optional<Error> error) {
+  if (!stops_.matched()) {
+    event_.text += stops_.push(detokenizer_.finish());
+    if (stops_.matched() && reason == Finish::length) reason = Finish::stop;
+    if (!stops_.matched()) event_.text += stops_.finish();
+  }
+  event_.finished = reason;
+  event_.error = std::move(error);
+  event_.usage = usage_;
+  channel_->push(std::exchange(event_, {}));
+  return reason;
+}
+
+}  // namespace millrace::engine

@@ -1,0 +1,87 @@
+#pragma once
+
+// The engine's thread. It owns scheduler, cache tables, runner and every open request; other threads reach it through
+// the inbox, which is the only thing the mutex guards. It is parked while nothing is open.
+
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include "engine/engine.h"
+#include "engine/live_request.h"
+#include "engine/step_input.h"
+#include "kv/cache_groups.h"
+#include "sched/scheduler.h"
+
+namespace millrace::engine {
+
+class Engine::Loop {
+ public:
+  Loop(std::unique_ptr<model::Runner> runner, const text::Tokenizer& tokenizer, EngineOptions options);
+  ~Loop();
+
+  // Any thread; see Engine.
+  Result<std::shared_ptr<EventChannel>> submit(Request request);
+  int drain(std::chrono::milliseconds timeout);
+  const EngineMetrics& metrics() const { return metrics_; }
+  const model::RunnerInfo& info() const { return runner_->info(); }
+
+ private:
+  struct Arrival {
+    Request request;
+    std::shared_ptr<EventChannel> channel;
+    Microseconds submitted_us;
+  };
+
+  // The engine thread from here on.
+  void run();
+  bool take_inbox();
+  void add(Arrival arrival);
+  void sweep();
+  void end(SeqId id, Finish reason, std::optional<Error> error = std::nullopt);
+  void update_gauges();
+
+  // loop_step.cpp
+  void step();
+  void start_slices(Microseconds now);
+  void read_outputs(const model::StepOutputs& outputs);
+  bool hand_out_rows(const sched::Slice& slice, std::span<const float> rows, int width);
+  void settle(const sched::Slice& slice, sampling::Sampled sampled, Microseconds now);
+  void count_prompt(SeqId id, LiveRequest& live);
+
+  const std::unique_ptr<model::Runner> runner_;
+  const text::Tokenizer& tokenizer_;
+  const EngineOptions options_;
+  const sched::Limits limits_;
+  kv::CacheGroups groups_;
+  sched::Scheduler scheduler_;
+  const sched::Admission admission_;  // a copy: any thread reads it
+  EngineMetrics metrics_;
+
+  std::unordered_map<SeqId, std::unique_ptr<LiveRequest>> live_;
+  std::int32_t last_id_ = -1;
+  bool cutting_ = false;  // drain's patience was over at the last look into the inbox
+
+  // One step's worth, kept to use the memory again.
+  sched::StepPlan plan_;
+  StepInput input_;
+  std::vector<sampling::Sampled> sampled_;          // [slices]
+  std::vector<std::span<const TokenId>> accepted_;  // [slices]
+  std::vector<float> row_;                          // [vocab]
+  std::vector<SeqId> ending_;
+
+  std::mutex mutex_;
+  std::condition_variable work_, idle_;
+  std::vector<Arrival> inbox_;
+  int n_open_ = 0, n_queued_ = 0;  // submitted and not ended; of these, not started
+  int n_cut_ = 0;                  // ended by drain
+  bool draining_ = false, cut_ = false, stop_ = false;
+
+  std::thread thread_;  // last: it uses all of the above
+};
+
+}  // namespace millrace::engine

@@ -1,0 +1,38 @@
+#pragma once
+
+// Finds stop strings in a text that arrives in pieces. Passes on what can no longer become part of one, and holds the
+// rest back. Where the pieces are cut makes no difference.
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace millrace::engine {
+
+class StopMatcher {
+ public:
+  /// `stops` are not empty. Time and memory grow with their total length.
+  explicit StopMatcher(std::span<const std::string> stops);
+
+  /// The text that is safe to show now. The match that is complete first ends the text before it (the longest one, if
+  /// several end at the same byte); from then on nothing comes out.
+  std::string push(std::string_view piece);
+
+  /// No more text comes: what was held back.
+  std::string finish();
+
+  bool matched() const { return matched_; }
+
+ private:
+  struct Stop {
+    std::string text;
+    std::vector<std::size_t> fallback;  // [i]: length of the longest proper prefix of text that ends text[0..i]
+    std::size_t seen = 0;               // length of the longest prefix of text that ends what was pushed
+  };
+  std::vector<Stop> stops_;
+  std::string held_;
+  bool matched_ = false;
+};
+
+}  // namespace millrace::engine

@@ -1,0 +1,65 @@
+// Rows of K and V into the paged cache, on AVX2: V as rows, K transposed, eight tokens at a time.
+
+#include "kernels/cpu/avx2/kernels.h"
+#include "kernels/cpu/avx2/vec.h"
+
+namespace millrace::kernels::avx2 {
+namespace {
+
+/// Rows become columns.
+void transpose8(__m256 (&v)[8]) {
+  __m256 pairs[8], quads[8];
+#pragma GCC unroll 4
+  for (int i = 0; i < 8; i += 2) {
+    pairs[i] = _mm256_unpacklo_ps(v[i], v[i + 1]);
+    pairs[i + 1] = _mm256_unpackhi_ps(v[i], v[i + 1]);
+  }
+#pragma GCC unroll 2
+  for (int i = 0; i < 8; i += 4) {
+    quads[i] = _mm256_shuffle_ps(pairs[i], pairs[i + 2], 0x44);
+    quads[i + 1] = _mm256_shuffle_ps(pairs[i], pairs[i + 2], 0xEE);
+    quads[i + 2] = _mm256_shuffle_ps(pairs[i + 1], pairs[i + 3], 0x44);
+    quads[i + 3] = _mm256_shuffle_ps(pairs[i + 1], pairs[i + 3], 0xEE);
+  }
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) {
+    v[i] = _mm256_permute2f128_ps(quads[i], quads[i + 4], 0x20);
+    v[i + 4] = _mm256_permute2f128_ps(quads[i], quads[i + 4], 0x31);
+  }
+}
+
+/// `tokens` <= 8 rows of K (stride kv_stride) into columns of a block.
+template <class T>
+void write_k(const float* k, int64_t kv_stride, int64_t tokens, int64_t head_dim, typename T::type* to, int64_t block_tokens) {
+  for (int64_t d = 0; d < head_dim; d += 8) {
+    const int64_t n = min64(8, head_dim - d);
+    __m256 v[8];
+    for (int64_t t = 0; t < 8; ++t) v[t] = t < tokens ? load_upto(k + t * kv_stride + d, n) : _mm256_setzero_ps();
+    transpose8(v);
+    for (int64_t i = 0; i < n; ++i) store_elements<T>(to + (d + i) * block_tokens, tokens, v[i]);
+  }
+}
+
+template <class T>
+void kv_write(const KvWriteArgs& p) {
+  using Element = typename T::type;
+  for (int64_t r = 0; r < p.rows;) {
+    const int64_t position = p.first_position + r, slot = position % p.block_tokens;
+    const int64_t tokens = min64(p.rows - r, 8 - slot % 8);  // up to a multiple of 8: never across a block
+    const int64_t block = p.table[position / p.block_tokens] * p.block_stride;
+    write_k<T>(p.k + r * p.kv_stride, p.kv_stride, tokens, p.head_dim, reinterpret_cast<Element*>(p.k_cache + block) + slot, p.block_tokens);
+    Element* v = reinterpret_cast<Element*>(p.v_cache + block) + slot * p.head_dim;
+    for (int64_t t = 0; t < tokens; ++t)
+      for (int64_t d = 0; d < p.head_dim; d += 8)
+        store_elements<T>(v + t * p.head_dim + d, p.head_dim - d, load_upto(p.v + (r + t) * p.kv_stride + d, p.head_dim - d));
+    r += tokens;
+  }
+}
+
+}  // namespace
+
+void kv_write_f32(const KvWriteArgs& p) { kv_write<F32>(p); }
+void kv_write_f16(const KvWriteArgs& p) { kv_write<F16>(p); }
+void kv_write_bf16(const KvWriteArgs& p) { kv_write<Bf16>(p); }
+
+}  // namespace millrace::kernels::avx2

@@ -1,0 +1,33 @@
+#pragma once
+
+// The kernels of this level; the others stay AVX2's, which already wait for memory only. Needs -mavx512f, bw, vl, dq,
+// vnni on top of AVX2's flags; or -DMILLRACE_SIMDE, which also renames everything, so that both fit in one test program.
+
+#include "kernels/kernel_table.h"
+
+#ifdef MILLRACE_SIMDE
+#define MILLRACE_AVX512 avx512_emulated
+#define MILLRACE_AVX512_TABLE kEmulatedAvx512Kernels
+#define MILLRACE_AVX512_BF16_TABLE kEmulatedAvx512Bf16Kernels
+#else
+#define MILLRACE_AVX512 avx512
+#define MILLRACE_AVX512_TABLE kAvx512Kernels
+#define MILLRACE_AVX512_BF16_TABLE kAvx512Bf16Kernels
+#endif
+
+namespace millrace::kernels::MILLRACE_AVX512 {
+
+void rms_norm_f32(const RmsNormArgs& p);
+void quantize_q8(const QuantizeArgs& p);
+void gemm_q4_0(const GemmIntArgs& p);
+void gemm_q4_1(const GemmIntArgs& p);
+void gemm_q8_0(const GemmIntArgs& p);
+void gemm_f32(const GemmFloatArgs& p);
+void gemm_f16(const GemmFloatArgs& p);
+void gemm_bf16(const GemmBf16Args& p);
+void swiglu_f32(const SwiGluArgs& p);
+void attend_f32(const AttendArgs& p);
+void attend_f16(const AttendArgs& p);
+void attend_bf16(const AttendArgs& p);
+
+}  // namespace millrace::kernels::MILLRACE_AVX512

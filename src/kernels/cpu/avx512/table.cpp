@@ -1,0 +1,24 @@
+// Table of the AVX-512 level.
+
+#include "kernels/cpu/avx512/kernels.h"
+
+namespace millrace::kernels {
+
+extern const KernelTable MILLRACE_AVX512_TABLE;
+constinit const KernelTable MILLRACE_AVX512_TABLE = {
+    .panel_rows = 16,
+    .rms_norm_f32 = MILLRACE_AVX512::rms_norm_f32,
+    .quantize_q8 = MILLRACE_AVX512::quantize_q8,
+    .gemm_q4_0 = MILLRACE_AVX512::gemm_q4_0,
+    .gemm_q4_1 = MILLRACE_AVX512::gemm_q4_1,
+    .gemm_q8_0 = MILLRACE_AVX512::gemm_q8_0,
+    .gemm_f32 = MILLRACE_AVX512::gemm_f32,
+    .gemm_f16 = MILLRACE_AVX512::gemm_f16,
+    .gemm_bf16 = MILLRACE_AVX512::gemm_bf16,
+    .swiglu_f32 = MILLRACE_AVX512::swiglu_f32,
+    .attend_f32 = MILLRACE_AVX512::attend_f32,
+    .attend_f16 = MILLRACE_AVX512::attend_f16,
+    .attend_bf16 = MILLRACE_AVX512::attend_bf16,
+};
+
+}  // namespace millrace::kernels

@@ -1,0 +1,98 @@
+#pragma once
+
+// Sixteen floats: masked loads and stores, 16-bit element types, exp. Every function is internal to the file that
+// includes it (kernels/registry.h says why).
+
+#include <cstdint>
+
+#include "kernels/cpu/avx512/intrinsics.h"
+
+namespace millrace::kernels::MILLRACE_AVX512 {
+namespace {
+
+using std::int64_t;
+
+constexpr int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
+constexpr int64_t max64(int64_t a, int64_t b) { return a > b ? a : b; }
+
+/// The first n lanes.
+inline __mmask16 first_lanes(int64_t n) { return static_cast<__mmask16>(n >= 16 ? 0xFFFF : (1 << n) - 1); }
+
+/// The first n of p, the rest 0; and back.
+inline __m512 load_upto(const float* p, int64_t n) { return n >= 16 ? _mm512_loadu_ps(p) : _mm512_maskz_loadu_ps(first_lanes(n), p); }
+inline void store_upto(float* p, int64_t n, __m512 v) {
+  if (n >= 16) return _mm512_storeu_ps(p, v);
+  _mm512_mask_storeu_ps(p, first_lanes(n), v);
+}
+
+inline __m256i load16_halves(const std::uint16_t* p) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)); }
+inline __m256i join(__m128i lower, __m128i upper) { return _mm256_inserti128_si256(_mm256_castsi128_si256(lower), upper, 1); }
+inline __m128i load8_halves(const std::uint16_t* p) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p)); }
+
+/// Element types of the KV cache and of float weights: 16 neighbours widened; the first n, the rest 0; 8 from two places.
+struct F32 {
+  using type = float;
+  static __m512 load16(const float* p) { return _mm512_loadu_ps(p); }
+  static __m512 load_first(const float* p, int64_t n) { return load_upto(p, n); }
+  static __m512 load_two(const float* lower, const float* upper) {
+    return _mm512_insertf32x8(_mm512_castps256_ps512(_mm256_loadu_ps(lower)), _mm256_loadu_ps(upper), 1);
+  }
+};
+struct F16 {
+  using type = std::uint16_t;
+  static __m512 load16(const std::uint16_t* p) { return _mm512_cvtph_ps(load16_halves(p)); }
+  static __m512 load_first(const std::uint16_t* p, int64_t n) { return _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(first_lanes(n), p)); }
+  static __m512 load_two(const std::uint16_t* lower, const std::uint16_t* upper) {
+    return _mm512_cvtph_ps(join(load8_halves(lower), load8_halves(upper)));
+  }
+};
+struct Bf16 {
+  using type = std::uint16_t;
+  static __m512 widen(__m256i halves) { return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(halves), 16)); }
+  static __m512 load16(const std::uint16_t* p) { return widen(load16_halves(p)); }
+  static __m512 load_first(const std::uint16_t* p, int64_t n) { return widen(_mm256_maskz_loadu_epi16(first_lanes(n), p)); }
+  static __m512 load_two(const std::uint16_t* lower, const std::uint16_t* upper) {
+    return widen(join(load8_halves(lower), load8_halves(upper)));
+  }
+};
+
+/// generic/math.h, operation by operation.
+inline __m512 exp(__m512 x) {
+  const __m512 shift = _mm512_set1_ps(0x1.8p23f);
+  x = _mm512_max_ps(_mm512_set1_ps(-104.0f), _mm512_min_ps(_mm512_set1_ps(89.0f), x));
+  const __m512 shifted = _mm512_fmadd_ps(x, _mm512_set1_ps(0x1.715476p+0f), shift);
+  const __m512 n = _mm512_sub_ps(shifted, shift);
+  __m512 r = _mm512_fnmadd_ps(n, _mm512_set1_ps(0x1.62e400p-1f), x);
+  r = _mm512_fnmadd_ps(n, _mm512_set1_ps(0x1.7f7d1cp-20f), r);
+  __m512 p = _mm512_set1_ps(0x1.6ae6e0p-10f);
+  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(0x1.1267d8p-7f));
+  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(0x1.555824p-5f));
+  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(0x1.555418p-3f));
+  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(0x1.fffffcp-2f));
+  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1.0f));
+  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1.0f));
+  const __m512i power = _mm512_sub_epi32(_mm512_castps_si512(shifted), _mm512_set1_epi32(0x4B400000));
+  const __m512i half = _mm512_srai_epi32(power, 1);
+  const __m512i bias = _mm512_set1_epi32(127);
+  const __m512i first = _mm512_slli_epi32(_mm512_add_epi32(half, bias), 23);
+  const __m512i second = _mm512_slli_epi32(_mm512_add_epi32(_mm512_sub_epi32(power, half), bias), 23);
+  return _mm512_mul_ps(_mm512_mul_ps(p, _mm512_castsi512_ps(first)), _mm512_castsi512_ps(second));
+}
+
+/// Lanes i and i + 8 are added, then + 4, + 2, + 1 (generic/math.h).
+inline float sum_lanes(__m512 v) {
+  const __m256 eight = _mm256_add_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps(v, 1));
+  const __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+  const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+  return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
+}
+
+inline float max_lanes(__m512 v) {
+  const __m256 eight = _mm256_max_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps(v, 1));
+  const __m128 four = _mm_max_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+  const __m128 two = _mm_max_ps(four, _mm_movehl_ps(four, four));
+  return _mm_cvtss_f32(_mm_max_ss(two, _mm_movehdup_ps(two)));
+}
+
+}  // namespace
+}  // namespace millrace::kernels::MILLRACE_AVX512

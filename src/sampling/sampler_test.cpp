@@ -1,0 +1,243 @@
+#include "sampling/sampler.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <random>
+
+#include "sampling/softmax.h"
+
+namespace millrace::sampling {
+namespace {
+
+constexpr float kInf = std::numeric_limits<float>::infinity();
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+
+std::vector<float> random_logits(int n, unsigned seed, float spread = 3) {
+  std::mt19937 rng(seed);
+  std::normal_distribution<float> normal(0, spread);
+  std::vector<float> logits(static_cast<std::size_t>(n));
+  for (float& l : logits) l = normal(rng);
+  return logits;
+}
+
+/// The distribution that `params` describe, by sorting everything, in doubles.
+std::vector<double> reference(std::vector<float> logits, const TokenCounts& counts, const Params& params) {
+  for (const auto& [token, bias] : params.logit_bias) logits[static_cast<std::size_t>(token)] += bias;
+  for (const auto& [token, count] : counts.all()) {
+    float& l = logits[static_cast<std::size_t>(token)];
+    l = l > 0 ? l / params.repetition_penalty : l * params.repetition_penalty;
+    if (count.generated > 0) l -= params.presence_penalty + params.frequency_penalty * static_cast<float>(count.generated);
+  }
+  std::vector<std::size_t> order(logits.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) { return logits[a] > logits[b]; });
+  std::vector<double> p(logits.size());
+  double total = 0;
+  const std::size_t k = params.top_k > 0 ? std::min<std::size_t>(static_cast<std::size_t>(params.top_k), p.size()) : p.size();
+  for (std::size_t rank = 0; rank < k; ++rank)
+    total += p[order[rank]] = std::exp((double{logits[order[rank]]} - logits[order[0]]) / params.temperature);
+  double mass = 0;
+  for (std::size_t rank = 0; rank < p.size(); ++rank) {
+    double& x = p[order[rank]];
+    if (rank > 0 && mass >= double{params.top_p} * total) x = 0;
+    mass += x;
+    if (x < params.min_p) x = 0;
+  }
+  const double kept = std::accumulate(p.begin(), p.end(), 0.0);
+  for (double& x : p) x /= kept;
+  return p;
+}
+
+Sampled sample_once(std::vector<float> logits, const Params& params, std::uint64_t position = 0,
+                    const TokenCounts& counts = {}, std::span<const std::uint32_t> allowed = {}) {
+  return sample(logits, allowed, counts, params, {params.seed, 0, position});
+}
+
+struct Case {
+  const char* name;
+  Params params;
+};
+
+std::vector<Case> cases() {
+  return {
+      {"plain", {}},
+      {"hot", {.temperature = 1.7f}},
+      {"cold", {.temperature = 0.3f}},
+      {"top_k", {.top_k = 4}},
+      {"top_p", {.top_p = 0.7f}},
+      {"min_p", {.min_p = 0.1f}},
+      {"top_k_and_top_p", {.temperature = 1.3f, .top_p = 0.8f, .top_k = 5}},
+      {"everything", {.temperature = 1.2f, .top_p = 0.9f, .top_k = 7, .min_p = 0.05f, .repetition_penalty = 1.3f,
+                      .presence_penalty = 0.4f, .frequency_penalty = 0.2f, .logit_bias = {{3, 1.5f}, {5, -2.0f}}}},
+  };
+}
+
+TEST(Sample, draws_follow_the_exact_distribution_for_every_parameter) {
+  const std::vector<float> logits = {0.3f, -1.0f, 2.0f, 0.9f, 1.4f, 2.0f, -3.0f, 0.0f, 0.5f, 1.1f};
+  TokenCounts counts;
+  for (const TokenId t : {2, 2, 7}) counts.add_prompt(t);
+  for (const TokenId t : {4, 4, 9}) counts.add_generated(t);
+  constexpr int kDraws = 100000;
+  for (const Case& c : cases()) {
+    for (const std::uint64_t seed : {1, 2, 3}) {
+      SCOPED_TRACE(std::string(c.name) + " seed " + std::to_string(seed));
+      Params params = c.params;
+      params.seed = seed;
+      const std::vector<double> p = reference(logits, counts, params);
+      std::vector<int> drawn(p.size());
+      for (int i = 0; i < kDraws; ++i)
+        ++drawn[static_cast<std::size_t>(sample_once(logits, params, static_cast<std::uint64_t>(i), counts).token)];
+      double chi2 = 0;
+      for (std::size_t t = 0; t < p.size(); ++t) {
+        if (p[t] == 0) {
+          EXPECT_EQ(drawn[t], 0) << "token " << t;
+        } else {
+          chi2 += std::pow(drawn[t] - p[t] * kDraws, 2) / (p[t] * kDraws);
+        }
+      }
+      EXPECT_LT(chi2, 34);  // at most 9 degrees of freedom: exceeded once in 10,000 seeds
+    }
+  }
+}
+
+TEST(Sample, a_large_vocabulary_gives_what_sorting_it_gives) {
+  for (unsigned seed = 0; seed < 12; ++seed) {
+    const int vocab = 500 + static_cast<int>(seed) * 997;
+    std::vector<float> logits = random_logits(vocab, seed);
+    for (float& l : logits)
+      if (seed % 3 == 0) l = std::round(l);  // many ties
+    for (Case c : cases()) {
+      SCOPED_TRACE(std::string(c.name) + " seed " + std::to_string(seed));
+      c.params.seed = seed;
+      const std::vector<double> p = reference(logits, {}, c.params);
+      for (std::uint64_t position = 0; position < 40; ++position) {
+        const Sampled got = sample_once(logits, c.params, position);
+        ASSERT_GE(got.token, 0);
+        // u lies in the drawn token's part of [0, 1), up to the rounding of the sums.
+        const double u = uniform({seed, 0, position});
+        const auto end = p.begin() + got.token;
+        const double before = std::accumulate(p.begin(), end, 0.0);
+        EXPECT_GT(*end, 0) << "token " << got.token << " was filtered out";
+        EXPECT_GE(u, before - 1e-5);
+        EXPECT_LE(u, before + *end + 1e-5);
+      }
+    }
+  }
+}
+
+TEST(Sample, greedy_takes_the_best_and_the_lowest_id_among_equals) {
+  const Params greedy{.temperature = 0};
+  EXPECT_EQ(sample_once({1, 5, 5, 2}, greedy).token, 1);
+  EXPECT_EQ(sample_once({1, 5, 5, 2}, {.temperature = 1, .top_k = 1}).token, 1);
+  EXPECT_EQ(sample_once({1, 5, 6, 2}, {.temperature = 1e-38f}).token, 2);
+  const std::vector<float> many = random_logits(150001, 5);
+  EXPECT_EQ(sample_once(many, greedy).token, std::ranges::max_element(many) - many.begin());
+}
+
+TEST(Sample, the_same_key_gives_the_same_token_and_other_keys_other_ones) {
+  const std::vector<float> logits = random_logits(1000, 1, 0.5f);
+  int same = 0;
+  for (std::uint64_t position = 0; position < 100; ++position) {
+    const TokenId token = sample_once(logits, {.seed = 9}, position).token;
+    EXPECT_EQ(token, sample_once(logits, {.seed = 9}, position).token);
+    same += token == sample_once(logits, {.seed = 10}, position).token;
+  }
+  EXPECT_LT(same, 10);
+}
+
+TEST(Sample, only_allowed_tokens_are_drawn) {
+  const std::vector<float> logits = random_logits(70, 3);
+  const std::vector<std::uint32_t> allowed = {1u << 5, 1u << 31, 1u << 2};  // 5, 63, 66
+  for (Case c : cases()) {
+    for (std::uint64_t position = 0; position < 50; ++position) {
+      const TokenId token = sample_once(logits, c.params, position, {}, allowed).token;
+      EXPECT_TRUE(token == 5 || token == 63 || token == 66) << c.name << " gave " << token;
+    }
+  }
+}
+
+TEST(Sample, broken_logits_never_break_the_draw) {
+  for (const Case& c : cases()) {
+    SCOPED_TRACE(c.name);
+    EXPECT_EQ(sample_once({kNan, -kInf, 1, kNan}, {.temperature = c.params.temperature}).token, 2);
+    std::vector<float> nothing(40, kNan);
+    EXPECT_EQ(sample_once(nothing, c.params).token, 0);
+    EXPECT_EQ(sample_once(nothing, c.params, 0, {}, std::vector<std::uint32_t>{0, 1u << 3}).token, 35);
+    EXPECT_EQ(sample_once({0, kInf, 0}, {.temperature = c.params.temperature}).token, 1);
+    std::vector<float> extremes(10, -std::numeric_limits<float>::max());
+    extremes[6] = std::numeric_limits<float>::max();
+    EXPECT_EQ(sample_once(extremes, {.temperature = c.params.temperature, .top_p = c.params.top_p}).token, 6);
+  }
+}
+
+TEST(Sample, log_probabilities_are_those_before_temperature_and_filters) {
+  std::vector<float> logits = random_logits(3000, 8);
+  const Params params{.temperature = 0.2f, .top_p = 0.5f, .logit_bias = {{17, 8.0f}}, .top_logprobs = 5};
+  std::vector<float> biased = logits;
+  biased[17] += 8;
+  double sum = 0;
+  for (const float l : biased) sum += std::exp(double{l});
+  const Sampled got = sample_once(logits, params);
+  const auto logprob = [&](TokenId t) { return double{biased[static_cast<std::size_t>(t)]} - std::log(sum); };
+  EXPECT_NEAR(got.logprob, logprob(got.token), 1e-5);
+  ASSERT_EQ(got.top.size(), 5u);
+  std::vector<TokenId> order(3000);
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::stable_sort(order, [&](TokenId a, TokenId b) { return logprob(a) > logprob(b); });
+  for (std::size_t i = 0; i < 5; ++i) {
+    EXPECT_EQ(got.top[i].token, order[i]);
+    EXPECT_NEAR(got.top[i].logprob, logprob(order[i]), 1e-5);
+  }
+  EXPECT_TRUE(sample_once(logits, {.top_logprobs = 0}).top.empty());
+}
+
+TEST(Softmax, exp_is_within_two_to_minus_22_of_the_real_one) {
+  for (int i = 0; i <= 870000; ++i) {
+    const float x = -static_cast<float>(i) * 1e-4f;
+    const double want = std::exp(double{x});
+    ASSERT_NEAR(exp_of_negative(x), want, want * 0x1p-22) << "x = " << x;
+  }
+  EXPECT_EQ(exp_of_negative(0), 1.0f);
+  EXPECT_EQ(exp_of_negative(-88), 0.0f);
+  EXPECT_EQ(exp_of_negative(-kInf), 0.0f);
+}
+
+TEST(TokenCounts, a_rewind_leaves_no_trace) {
+  TokenCounts counts;
+  counts.add_prompt(3);
+  counts.add_generated(3);
+  counts.add_generated(4);
+  counts.remove_generated(4);
+  counts.remove_generated(3);
+  ASSERT_EQ(counts.all().size(), 1u);
+  EXPECT_EQ(counts.all().at(3).prompt, 1);
+  EXPECT_EQ(counts.all().at(3).generated, 0);
+}
+
+TEST(CheckParams, names_the_field_the_value_and_the_range) {
+  const auto message = [](const Params& params) {
+    const auto checked = check_params(params, 100);
+    return checked ? std::string() : checked.error().message;
+  };
+  EXPECT_EQ(message({}), "");
+  EXPECT_EQ(message({.temperature = -1}), "temperature is -1, expected 0 to 100");
+  EXPECT_EQ(message({.temperature = kNan}), "temperature is nan, expected 0 to 100");
+  EXPECT_EQ(message({.top_p = 0}), "top_p is 0, expected more than 0 and at most 1");
+  EXPECT_EQ(message({.top_p = 1.5f}), "top_p is 1.5, expected more than 0 and at most 1");
+  EXPECT_EQ(message({.top_k = -2}), "top_k is -2, expected 0 (off) or more");
+  EXPECT_EQ(message({.min_p = 2}), "min_p is 2, expected 0 to 1");
+  EXPECT_EQ(message({.repetition_penalty = 0}), "repetition_penalty is 0, expected more than 0 and at most 100");
+  EXPECT_EQ(message({.presence_penalty = 3}), "presence_penalty is 3, expected -2 to 2");
+  EXPECT_EQ(message({.frequency_penalty = -kInf}), "frequency_penalty is -inf, expected -2 to 2");
+  EXPECT_EQ(message({.logit_bias = {{100, 1.0f}}}), "logit_bias names token 100, the vocabulary has 100");
+  EXPECT_EQ(message({.logit_bias = {{-1, 1.0f}}}), "logit_bias names token -1, the vocabulary has 100");
+  EXPECT_EQ(message({.logit_bias = {{1, 101.0f}}}), "logit_bias is 101, expected -100 to 100");
+  EXPECT_EQ(message({.top_logprobs = 1000}), "top_logprobs is 1000, expected -1 to 256");
+}
+
+}  // namespace
+}  // namespace millrace::sampling

@@ -1,0 +1,15 @@
+# Tests that run the built program: each tests/cli/x_test.py is one ctest, cli_x. Exit status 77 is "what it needs is not
+# on this machine". Label `slow`: left out of the sanitizer suites.
+find_package(Python3 REQUIRED COMPONENTS Interpreter)
+file(GLOB program_tests CONFIGURE_DEPENDS tests/cli/*_test.py)
+set(slow_tests smollm2 identity)
+foreach(file ${program_tests})
+  get_filename_component(name ${file} NAME_WE)
+  string(REGEX REPLACE "_test$" "" name ${name})
+  add_test(NAME cli_${name} COMMAND Python3::Interpreter ${file})
+  set_tests_properties(cli_${name} PROPERTIES TIMEOUT 900 SKIP_RETURN_CODE 77
+    ENVIRONMENT "MILLRACE_BIN=$<TARGET_FILE:millrace>;MILLRACE_SANITIZE=$<JOIN:${MILLRACE_SANITIZE},+>")
+  if(name IN_LIST slow_tests)
+    set_tests_properties(cli_${name} PROPERTIES LABELS slow)
+  endif()
+endforeach()
