@@ -2,22 +2,18 @@
 //
 //   ninja -C build/release kernels_bench && build/release/kernels_bench [--isa=avx2] [--benchmark_filter=q4_0]
 //
-// `roof` is the share of the roof that the kernel's arithmetic has; `read` the share of the memory's speed. Up to 8 rows
-// weights come from memory (copies larger than any cache take turns), beyond that from the cache, as in a model.
+// `roof` is the share of the roof that the kernel's arithmetic has; `read` the share of the memory's speed. Up to 8
+// rows weights come from memory (copies larger than any cache take turns), beyond that from the cache, as in a model.
 
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <string>
 #include <vector>
-
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
 
 #include "kernels/registry.h"
 
@@ -34,91 +30,39 @@ struct Bytes {
   Bytes(const Bytes&) = delete;
   ~Bytes() { std::free(data); }
   template <class T>
-  T* as() { return reinterpret_cast<T*>(data); }
+  T* as() {
+    return reinterpret_cast<T*>(data);
+  }
 
   std::uint8_t* data;
   std::int64_t size;
 };
 
 struct Roofs {
-  double int8 = 0, f32 = 0, read = 0;  // GOPS, GFLOPS, GB/s of one thread
+  double int8 = 0, bf16 = 0, f32 = 0, read = 0;  // GOPS, GFLOPS, GFLOPS, GB/s of one thread
 };
 
-/// Operations per second of `body(n)`, which does n * per_iteration of them: the best of several short runs.
-template <class Body>
-double rate(double per_iteration, std::int64_t n, Body body) {
-  double best = 0;
-  for (int i = 0; i < 20; ++i) {
-    const auto start = std::chrono::steady_clock::now();
-    body(n);
-    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    best = std::max(best, static_cast<double>(n) * per_iteration / seconds / 1e9);
-  }
-  return best;
+/// This thread's own: what others do on a shared machine does not count, as in the benchmark library's CPU column.
+double cpu_seconds() {
+  timespec t;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) * 1e-9;
 }
 
-#if defined(__x86_64__)
-[[gnu::target("avx2,fma"), gnu::noinline]] void int8_loop_avx2(std::int64_t n) {
-  __m256i sum[8] = {}, ones = _mm256_set1_epi16(1), a = _mm256_set1_epi8(1), b = _mm256_set1_epi8(2);
-  for (; n > 0; --n) {
-    asm volatile("" : "+x"(a), "+x"(b));
-#pragma GCC unroll 8
-    for (auto& s : sum) s = _mm256_add_epi32(s, _mm256_madd_epi16(_mm256_maddubs_epi16(a, b), ones));
-  }
-  for (auto& s : sum) asm volatile("" ::"x"(s));
-}
-
-[[gnu::target("avx512f,avx512vnni"), gnu::noinline]] void int8_loop_vnni(std::int64_t n) {
-  __m512i sum[8] = {}, a = _mm512_set1_epi32(0x01010101), b = _mm512_set1_epi32(0x02020202);
-  for (; n > 0; --n) {
-    asm volatile("" : "+v"(a), "+v"(b));
-#pragma GCC unroll 8
-    for (auto& s : sum) s = _mm512_dpbusd_epi32(s, a, b);
-  }
-  for (auto& s : sum) asm volatile("" ::"v"(s));
-}
-
-[[gnu::target("avx2,fma"), gnu::noinline]] void f32_loop_avx2(std::int64_t n) {
-  __m256 sum[10] = {}, a = _mm256_set1_ps(1), b = _mm256_set1_ps(2);
-  for (; n > 0; --n) {
-    asm volatile("" : "+x"(a), "+x"(b));
-#pragma GCC unroll 10
-    for (auto& s : sum) s = _mm256_fmadd_ps(a, b, s);
-  }
-  for (auto& s : sum) asm volatile("" ::"x"(s));
-}
-
-[[gnu::target("avx512f"), gnu::noinline]] void f32_loop_avx512(std::int64_t n) {
-  __m512 sum[10] = {}, a = _mm512_set1_ps(1), b = _mm512_set1_ps(2);
-  for (; n > 0; --n) {
-    asm volatile("" : "+v"(a), "+v"(b));
-#pragma GCC unroll 10
-    for (auto& s : sum) s = _mm512_fmadd_ps(a, b, s);
-  }
-  for (auto& s : sum) asm volatile("" ::"v"(s));
-}
-
-[[gnu::target("avx2"), gnu::noinline]] void read_loop(const std::uint8_t* p, std::int64_t bytes) {
-  __m256i sum[4] = {};
-  for (std::int64_t i = 0; i < bytes; i += 128)
-#pragma GCC unroll 4
-    for (int j = 0; j < 4; ++j) sum[j] = _mm256_add_epi64(sum[j], _mm256_load_si256(reinterpret_cast<const __m256i*>(p + i + 32 * j)));
-  for (auto& s : sum) asm volatile("" ::"x"(s));
-}
-
-Roofs measure_roofs(Isa isa) {
-  Roofs out;
-  if (isa < Isa::avx2) return out;
-  const bool wide = isa >= Isa::avx512;
-  out.int8 = wide ? rate(8 * 128, 2'000'000, int8_loop_vnni) : rate(8 * 64, 2'000'000, int8_loop_avx2);
-  out.f32 = wide ? rate(10 * 32, 2'000'000, f32_loop_avx512) : rate(10 * 16, 2'000'000, f32_loop_avx2);
+/// Both kinds of limit, from the level's own roof kernels (0: it has no such arithmetic).
+Roofs measure_roofs(const KernelTable& table) {
   Bytes memory(256 << 20);
-  out.read = rate(1, memory.size, [&](std::int64_t n) { read_loop(memory.data, n); });
-  return out;
+  const auto rate = [&](roof_f32_fn kernel) {
+    double best = 0, operations = 0;
+    for (int i = 0; i < 20; ++i) {
+      const double start = cpu_seconds();
+      kernel({memory.data, memory.size, 200'000, &operations});
+      best = std::max(best, operations / (cpu_seconds() - start) / 1e9);
+    }
+    return best;
+  };
+  return {rate(table.roof_int8), rate(table.roof_bf16), rate(table.roof_f32), rate(table.roof_read)};
 }
-#else
-Roofs measure_roofs(Isa) { return {}; }
-#endif
 
 KernelTable table;
 Roofs roofs;
@@ -127,29 +71,35 @@ void report(benchmark::State& state, double operations, double bytes, double ope
   using benchmark::Counter;
   state.counters["GOPS"] = Counter(operations / 1e9, Counter::kIsIterationInvariantRate);
   state.counters["GB/s"] = Counter(bytes / 1e9, Counter::kIsIterationInvariantRate);
-  if (operation_roof > 0) state.counters["roof"] = Counter(operations / 1e9 / operation_roof, Counter::kIsIterationInvariantRate);
+  if (operation_roof > 0)
+    state.counters["roof"] = Counter(operations / 1e9 / operation_roof, Counter::kIsIterationInvariantRate);
   if (roofs.read > 0) state.counters["read"] = Counter(bytes / 1e9 / roofs.read, Counter::kIsIterationInvariantRate);
 }
 
-std::int64_t copies_of(std::int64_t bytes, std::int64_t rows) { return rows <= 8 ? std::max<std::int64_t>(1, (192 << 20) / bytes) : 1; }
+std::int64_t copies_of(std::int64_t bytes, std::int64_t rows) {
+  return rows <= 8 ? std::max<std::int64_t>(1, (192 << 20) / bytes) : 1;
+}
 
 /// bits: of one weight; halves: 16-bit scales and minimums per block of 32.
 void gemm_int(benchmark::State& state, gemm_q4_0_fn kernel, int bits, int halves) {
-  const std::int64_t rows = state.range(0), n = state.range(1), k = state.range(2), blocks = k / 32, p = table.panel_rows;
-  const std::int64_t panels = (n + p - 1) / p, panel_bytes = (blocks * p * 2 * halves + 63) / 64 * 64 + k * p * bits / 8;
+  const std::int64_t rows = state.range(0), n = state.range(1), k = state.range(2), blocks = k / 32,
+                     p = table.panel_rows;
+  const std::int64_t panels = (n + p - 1) / p,
+                     panel_bytes = (blocks * p * 2 * halves + 63) / 64 * 64 + k * p * bits / 8;
   const std::int64_t bytes = panels * panel_bytes, copies = copies_of(bytes, rows);
   Bytes w(bytes * copies), a(rows * k), scale(rows * blocks * 4), sum(rows * blocks * 4), c(rows * n * 4);
   std::int64_t copy = 0;
   for (auto _ : state) {
-    kernel({a.as<std::int8_t>(), scale.as<float>(), sum.as<std::int32_t>(), rows, blocks, w.data + copy * bytes, panel_bytes, panels,
-            c.as<float>(), n, n});
+    kernel({a.as<std::int8_t>(), scale.as<float>(), sum.as<std::int32_t>(), rows, blocks, w.data + copy * bytes,
+            panel_bytes, panels, c.as<float>(), n, n});
     copy = (copy + 1) % copies;
   }
   report(state, 2.0 * static_cast<double>(rows * n * k), static_cast<double>(bytes), roofs.int8);
 }
 
 void gemm_float(benchmark::State& state, gemm_f32_fn kernel, int element_bytes) {
-  const std::int64_t rows = state.range(0), n = state.range(1), k = state.range(2), p = table.panel_rows, panels = (n + p - 1) / p;
+  const std::int64_t rows = state.range(0), n = state.range(1), k = state.range(2), p = table.panel_rows,
+                     panels = (n + p - 1) / p;
   const std::int64_t panel_bytes = k * p * element_bytes, bytes = panels * panel_bytes, copies = copies_of(bytes, rows);
   Bytes w(bytes * copies), a(rows * k * 4), c(rows * n * 4);
   std::int64_t copy = 0;
@@ -161,51 +111,61 @@ void gemm_float(benchmark::State& state, gemm_f32_fn kernel, int element_bytes) 
 }
 
 void gemm_bf16(benchmark::State& state) {
-  const std::int64_t rows = state.range(0), n = state.range(1), k = state.range(2), p = table.panel_rows, panels = (n + p - 1) / p;
+  const std::int64_t rows = state.range(0), n = state.range(1), k = state.range(2), p = table.panel_rows,
+                     panels = (n + p - 1) / p;
   const std::int64_t panel_bytes = k * p * 2, bytes = panels * panel_bytes, copies = copies_of(bytes, rows);
   Bytes w(bytes * copies), a(rows * k * 2), c(rows * n * 4);
   std::int64_t copy = 0;
   for (auto _ : state) {
-    table.gemm_bf16({a.as<std::uint16_t>(), k, rows, k, w.data + copy * bytes, panel_bytes, panels, c.as<float>(), n, n});
+    table.gemm_bf16(
+        {a.as<std::uint16_t>(), k, rows, k, w.data + copy * bytes, panel_bytes, panels, c.as<float>(), n, n});
     copy = (copy + 1) % copies;
   }
-  report(state, 2.0 * static_cast<double>(rows * n * k), static_cast<double>(bytes), roofs.f32);
+  report(state, 2.0 * static_cast<double>(rows * n * k), static_cast<double>(bytes),
+         roofs.bf16 > 0 ? roofs.bf16 : roofs.f32);
 }
 
 /// rows, tokens in the cache (the rows among them), query heads per KV head; head_dim 64, blocks of 16 tokens.
 void attend(benchmark::State& state, attend_f32_fn kernel, int element_bytes) {
-  const std::int64_t rows = state.range(0), tokens = state.range(1), group = state.range(2), head_dim = 64, block_tokens = 16;
-  const std::int64_t block_bytes = block_tokens * head_dim * element_bytes, blocks = (tokens + block_tokens - 1) / block_tokens;
+  const std::int64_t rows = state.range(0), tokens = state.range(1), group = state.range(2), head_dim = 64,
+                     block_tokens = 16;
+  const std::int64_t block_bytes = block_tokens * head_dim * element_bytes,
+                     blocks = (tokens + block_tokens - 1) / block_tokens;
   const std::int64_t copies = copies_of(2 * blocks * block_bytes, rows);
-  Bytes q(rows * group * head_dim * 4), k(copies * blocks * block_bytes), v(copies * blocks * block_bytes), m(rows * group * 4), l(rows * group * 4),
-      o(rows * group * head_dim * 4), scratch(rows * group * kKeyTile * 4);
+  Bytes q(rows * group * head_dim * 4), k(copies * blocks * block_bytes), v(copies * blocks * block_bytes),
+      m(rows * group * 4), l(rows * group * 4), o(rows * group * head_dim * 4), scratch(rows * group * kKeyTile * 4);
   std::vector<std::int32_t> blocks_of(static_cast<std::size_t>(blocks));
   for (std::size_t b = 0; b < blocks_of.size(); ++b) blocks_of[b] = static_cast<std::int32_t>(b);
   std::int64_t copy = 0, keys = 0;
   for (std::int64_t r = 0; r < rows; ++r) keys += tokens - rows + r + 1;
   for (auto _ : state) {
     for (std::int64_t begin = 0; begin < tokens; begin += kKeySplit)
-      kernel({q.as<float>(), group * head_dim, rows, group, head_dim, tokens - rows, begin, std::min(begin + kKeySplit, tokens), 0, 0.125f,
-              k.data + copy * blocks * block_bytes, v.data + copy * blocks * block_bytes, blocks_of.data(), block_tokens, block_bytes, m.as<float>(),
+      kernel({q.as<float>(), group * head_dim, rows, group, head_dim, tokens - rows, begin,
+              std::min(begin + kKeySplit, tokens), 0, 0.125f, k.data + copy * blocks * block_bytes,
+              v.data + copy * blocks * block_bytes, blocks_of.data(), block_tokens, block_bytes, m.as<float>(),
               l.as<float>(), o.as<float>(), scratch.as<float>()});
     copy = (copy + 1) % copies;
   }
-  report(state, 4.0 * static_cast<double>(keys * group * head_dim), 2.0 * static_cast<double>(blocks * block_bytes), roofs.f32);
+  report(state, 4.0 * static_cast<double>(keys * group * head_dim), 2.0 * static_cast<double>(blocks * block_bytes),
+         roofs.f32);
 }
 
 template <class Run>
 void small(const char* name, std::int64_t rows, std::int64_t dim, double bytes_per_value, Run run) {
-  benchmark::RegisterBenchmark((std::string(name) + "/" + std::to_string(rows) + "/" + std::to_string(dim)).c_str(), [=](benchmark::State& state) {
-    Bytes x(rows * dim * 4), y(rows * dim * 4), z(rows * dim * 4), scale(rows * dim / 8), sum(rows * dim / 8);
-    for (auto _ : state) run(x, y, z, scale, sum);
-    report(state, static_cast<double>(rows * dim), bytes_per_value * static_cast<double>(rows * dim), 0);
-  });
+  benchmark::RegisterBenchmark(
+      (std::string(name) + "/" + std::to_string(rows) + "/" + std::to_string(dim)).c_str(),
+      [=](benchmark::State& state) {
+        Bytes x(rows * dim * 4), y(rows * dim * 4), z(rows * dim * 4), scale(rows * dim / 8), sum(rows * dim / 8);
+        for (auto _ : state) run(x, y, z, scale, sum);
+        report(state, static_cast<double>(rows * dim), bytes_per_value * static_cast<double>(rows * dim), 0);
+      });
 }
 
 void register_all() {
   const auto shapes = [](benchmark::internal::Benchmark* b) {
     for (const std::int64_t rows : {1, 8, 32, 256})
-      for (const auto& [n, k] : {std::pair{576, 576}, {1536, 576}, {576, 1536}, {4864, 896}, {896, 4864}}) b->Args({rows, n, k});
+      for (const auto& [n, k] : {std::pair{576, 576}, {1536, 576}, {576, 1536}, {4864, 896}, {896, 4864}})
+        b->Args({rows, n, k});
   };
   shapes(benchmark::RegisterBenchmark("gemm_q4_0", [](benchmark::State& s) { gemm_int(s, table.gemm_q4_0, 4, 1); }));
   shapes(benchmark::RegisterBenchmark("gemm_q4_1", [](benchmark::State& s) { gemm_int(s, table.gemm_q4_1, 4, 2); }));
@@ -213,16 +173,26 @@ void register_all() {
   shapes(benchmark::RegisterBenchmark("gemm_f32", [](benchmark::State& s) { gemm_float(s, table.gemm_f32, 4); }));
   shapes(benchmark::RegisterBenchmark("gemm_f16", [](benchmark::State& s) { gemm_float(s, table.gemm_f16, 2); }));
   shapes(benchmark::RegisterBenchmark("gemm_bf16", gemm_bf16));
-  const auto lengths = [](benchmark::internal::Benchmark* b) { b->Args({1, 128, 3})->Args({1, 1024, 3})->Args({1, 8192, 7})->Args({256, 256, 3})->Args({256, 4096, 7}); };
+  const auto lengths = [](benchmark::internal::Benchmark* b) {
+    b->Args({1, 128, 3})->Args({1, 1024, 3})->Args({1, 8192, 7})->Args({256, 256, 3})->Args({256, 4096, 7});
+  };
   lengths(benchmark::RegisterBenchmark("attend_f32", [](benchmark::State& s) { attend(s, table.attend_f32, 4); }));
   lengths(benchmark::RegisterBenchmark("attend_f16", [](benchmark::State& s) { attend(s, table.attend_f16, 2); }));
   lengths(benchmark::RegisterBenchmark("attend_bf16", [](benchmark::State& s) { attend(s, table.attend_bf16, 2); }));
   for (const std::int64_t rows : {1, 256}) {
     const std::int64_t dim = 1536;
-    small("rms_norm_f32", rows, dim, 8, [=](Bytes& x, Bytes& y, Bytes& z, Bytes&, Bytes&) { table.rms_norm_f32({x.as<float>(), y.as<float>(), z.as<float>(), rows, dim, 1e-5f}); });
-    small("quantize_q8", rows, dim, 5, [=](Bytes& x, Bytes& y, Bytes&, Bytes& scale, Bytes& sum) { table.quantize_q8({x.as<float>(), y.as<std::int8_t>(), scale.as<float>(), sum.as<std::int32_t>(), rows, dim}); });
-    small("swiglu_f32", rows, dim, 12, [=](Bytes& x, Bytes& y, Bytes& z, Bytes&, Bytes&) { table.swiglu_f32({x.as<float>(), y.as<float>(), z.as<float>(), rows * dim}); });
-    small("add_f32", rows, dim, 12, [=](Bytes& x, Bytes& y, Bytes& z, Bytes&, Bytes&) { table.add_f32({x.as<float>(), y.as<float>(), z.as<float>(), rows * dim}); });
+    small("rms_norm_f32", rows, dim, 8, [=](Bytes& x, Bytes& y, Bytes& z, Bytes&, Bytes&) {
+      table.rms_norm_f32({x.as<float>(), y.as<float>(), z.as<float>(), rows, dim, 1e-5f});
+    });
+    small("quantize_q8", rows, dim, 5, [=](Bytes& x, Bytes& y, Bytes&, Bytes& scale, Bytes& sum) {
+      table.quantize_q8({x.as<float>(), y.as<std::int8_t>(), scale.as<float>(), sum.as<std::int32_t>(), rows, dim});
+    });
+    small("swiglu_f32", rows, dim, 12, [=](Bytes& x, Bytes& y, Bytes& z, Bytes&, Bytes&) {
+      table.swiglu_f32({x.as<float>(), y.as<float>(), z.as<float>(), rows * dim});
+    });
+    small("add_f32", rows, dim, 12, [=](Bytes& x, Bytes& y, Bytes& z, Bytes&, Bytes&) {
+      table.add_f32({x.as<float>(), y.as<float>(), z.as<float>(), rows * dim});
+    });
   }
 }
 
@@ -243,9 +213,9 @@ int main(int argc, char** argv) {
   const auto isa = choose_isa(forced);
   if (!isa) return std::fprintf(stderr, "%s\n", isa.error().message.c_str()), 2;
   table = select_kernels(*isa).value();
-  roofs = measure_roofs(*isa);
-  std::printf("%s; one thread: int8 %.0f GOPS, f32 %.0f GFLOPS, reading memory %.1f GB/s\n", std::string(to_string(*isa)).c_str(), roofs.int8,
-              roofs.f32, roofs.read);
+  roofs = measure_roofs(table);
+  std::printf("%s; one thread: int8 %.0f GOPS, bf16 %.0f, f32 %.0f GFLOPS, reading memory %.1f GB/s\n",
+              std::string(to_string(*isa)).c_str(), roofs.int8, roofs.bf16, roofs.f32, roofs.read);
   register_all();
   benchmark::RunSpecifiedBenchmarks();
 }

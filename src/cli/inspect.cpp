@@ -1,6 +1,9 @@
 // inspect: what is in a model file, and what a run of it will take, without loading; this machine; this build. What this
 // build cannot do with the file is listed, and is no error: the file is fine.
 
+#include <unistd.h>
+
+#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -43,16 +46,25 @@ Json sizes_of(const model::ModelConfig& config) {
           {"context", config.max_positions}, {"tied_head", config.tied_head}};
 }
 
-/// The memory of a run with the options of this call (A13).
+/// Bytes of this process that are in memory now.
+std::int64_t resident_bytes() {
+  std::ifstream statm("/proc/self/statm");
+  std::int64_t all_pages = 0, resident_pages = 0;
+  statm >> all_pages >> resident_pages;
+  return resident_pages * ::sysconf(_SC_PAGESIZE);
+}
+
+/// The memory of a run of one sequence with the options of this call (A13). What the program, the vocabulary and the
+/// file's header take is in memory already when this is called, as it will be then: process_bytes.
 Result<Json> memory_of(const io::WeightSource& source, const model::ModelConfig& config, const Options& options) {
   MILLRACE_TRY(context, context_of(options, config, kContextCap));
-  MILLRACE_TRY(load, load_options(options, {.pool_tokens = in_blocks(context)}));
+  MILLRACE_TRY(load, load_options(options, {.pool_tokens = in_blocks(context), .step_outputs = 1, .max_running = 1}));
   MILLRACE_TRY(memory, model::estimate_memory(source, config, load));
-  const std::int64_t free_bytes = device::machine_memory().free_bytes;
+  const std::int64_t process_bytes = resident_bytes(), free_bytes = device::machine_memory().free_bytes;
   const std::int64_t rest = free_bytes - (memory.total() - memory.kv_bytes);
   return Json{{"weights_bytes", memory.weights_bytes}, {"token_weights_bytes", memory.token_weights_bytes}, {"kv_bytes_per_token", memory.kv_bytes_per_token},
               {"context_tokens", context}, {"kv_bytes", memory.kv_bytes}, {"arena_bytes", memory.arena_bytes}, {"scratch_bytes", memory.scratch_bytes},
-              {"results_bytes", memory.results_bytes}, {"total_bytes", memory.total()},
+              {"results_bytes", memory.results_bytes}, {"process_bytes", process_bytes}, {"total_bytes", memory.total() + process_bytes},
               {"free_bytes", free_bytes}, {"tokens_that_fit", std::max<std::int64_t>(rest, 0) / std::max<std::int64_t>(memory.kv_bytes_per_token, 1)}};
 }
 
@@ -63,6 +75,7 @@ Json report_of(const io::WeightSource& source, const Options& options) {
   const auto named = source.metadata().get_string("general.architecture");
   report["architecture"] = named ? Json(std::string(*named)) : Json(nullptr);
 
+  const auto tokenizer = open_tokenizer(source);
   auto config = model::read_config(source);
   if (config) config = model::validated(*std::move(config));
   if (config) {
@@ -74,7 +87,7 @@ Json report_of(const io::WeightSource& source, const Options& options) {
   } else {
     refuse(config.error());
   }
-  if (const auto tokenizer = open_tokenizer(source)) {
+  if (tokenizer) {
     const text::Tokenizer& vocabulary = **tokenizer;
     report["tokenizer"] = {{"vocab_size", vocabulary.vocab_size()}};
     report["tokenizer"].update(special_token_variables(vocabulary));

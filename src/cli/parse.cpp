@@ -5,6 +5,7 @@
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
+#include <algorithm>
 
 #include "cli/option_table.h"
 
@@ -31,6 +32,20 @@ Error usage_error(const CommandInfo& info, const std::string& sentence) {
   return error(Code::invalid_argument, "{}; see millrace {} --help", sentence, info.name);
 }
 
+/// The words of `args`, last first as the library takes them. It would let "--tokens=" swallow the next word: an empty
+/// value becomes a word of its own.
+std::vector<std::string> reversed_words(std::span<const std::string> args, const std::vector<Words>& words) {
+  std::vector<std::string> out;
+  for (const std::string& arg : args) {
+    out.push_back(arg);
+    for (const Words& word : words)
+      if (word.row->place == Place::flag && !word.row->is_switch() && arg == fmt::format("--{}=", word.row->name))
+        out.back().pop_back(), out.emplace_back();
+  }
+  std::reverse(out.begin(), out.end());
+  return out;
+}
+
 /// Splits `args` into `words`. Returns "" or what is wrong.
 std::string split_words(std::span<const std::string> args, std::vector<Words>& words, bool& help, bool& print_config) {
   CLI::App app;
@@ -44,7 +59,7 @@ std::string split_words(std::span<const std::string> args, std::vector<Words>& w
     word.option->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   }
   try {
-    app.parse(std::vector<std::string>(args.rbegin(), args.rend()));  // the library takes them last first
+    app.parse(reversed_words(args, words));
   } catch (const CLI::ArgumentMismatch& mismatch) {
     const std::string what = mismatch.what();
     return what.substr(0, what.find(':')) + " needs a value";

@@ -46,6 +46,7 @@ TEST(Parse, letters_equals_signs_and_positionals_anywhere) {
   EXPECT_TRUE(call->options.json);
   EXPECT_EQ(*parse({"tokenize", "m", "--", "--text"})->options.text, "--text");
   EXPECT_EQ(*parse({"tokenize", "m", ""})->options.text, "");
+  EXPECT_EQ(parse({"run", "m", "--prompt=", "--system=", "-p", "="})->options.prompts, (std::vector<std::string>{"", "="}));
   EXPECT_FALSE(parse({"tokenize", "m"})->options.text.has_value());
 }
 

@@ -1,55 +1,35 @@
 #include "cli/roof.h"
 
 #include <algorithm>
-#include <cstdint>
-#include <functional>
-#include <memory>
-#include <thread>
+#include <chrono>
 #include <vector>
 
-#include "base/clock.h"
-#include "cli/roof_loops.h"
+#include "device/core_group.h"
+#include "device/memory.h"
 
 namespace millrace::cli {
 namespace {
 
-constexpr int kTries = 5;                                     // the best counts: others run on the machine too
-constexpr std::int64_t kReadBytes = std::int64_t{512} << 20;  // all threads together; far beyond any L3 share
-constexpr Microseconds kTry_us = 60'000;
+using Kernel = void (*)(const kernels::RoofArgs&);
 
-/// Seconds that `work(thread)` takes on all threads at once, starting together.
-double seconds_of(int threads, const std::function<void(int)>& work) {
-  std::vector<std::thread> others;
-  const Microseconds start = now_us();
-  for (int i = 1; i < threads; ++i) others.emplace_back(work, i);
-  work(0);
-  for (std::thread& other : others) other.join();
-  return static_cast<double>(now_us() - start) / 1e6;
-}
+constexpr int kRounds = 5;
+constexpr std::int64_t kReadBytes = std::int64_t{512} << 20;  // of all threads together: far beyond any cache
+constexpr std::int64_t kIterations = 4'000'000;               // some 10 ms
 
-/// Operations per second, in 10^9, of `loop` on all threads. Rounds grow until one try is long enough to time.
-double giga_ops(const ArithmeticLoop& loop, int threads) {
-  if (!loop.run) return 0;
-  std::int64_t rounds = 1 << 14;
-  const auto work = [&](int) { loop.run(rounds); };
-  while (seconds_of(threads, work) * 1e6 < kTry_us) rounds *= 2;
+/// 10^9 operations a second of all workers together, the best of some rounds: other work on the machine only lowers it.
+double best_rate(device::CoreGroup& group, Kernel kernel, const std::byte* data, std::int64_t bytes) {
+  std::vector<double> operations(static_cast<std::size_t>(group.workers()));
   double best = 0;
-  for (int i = 0; i < kTries; ++i) {
-    const double ops = loop.ops_per_round * static_cast<double>(rounds) * threads;
-    best = std::max(best, ops / seconds_of(threads, work) / 1e9);
-  }
-  return best;
-}
-
-double read_gbs(kernels::Isa isa, int threads) {
-  const auto read = read_loop(isa);
-  const std::int64_t words = kReadBytes / threads / 64 * 8;  // 8-byte words of one thread, whole cache lines
-  std::vector<std::unique_ptr<std::uint64_t[]>> parts(static_cast<std::size_t>(threads));
-  seconds_of(threads, [&](int i) { parts[static_cast<std::size_t>(i)] = std::make_unique<std::uint64_t[]>(static_cast<std::size_t>(words)); });
-  double best = 0;
-  for (int i = 0; i < kTries; ++i) {
-    const double seconds = seconds_of(threads, [&](int part) { read(parts[static_cast<std::size_t>(part)].get(), words); });
-    best = std::max(best, static_cast<double>(words) * 8 * threads / seconds / 1e9);
+  for (int round = 0; round < kRounds; ++round) {
+    const auto begin = std::chrono::steady_clock::now();
+    group.run_once([&](device::Worker& w) {
+      const std::int64_t share = bytes / w.count() / 4096 * 4096;
+      kernel({reinterpret_cast<const std::uint8_t*>(data) + share * w.index(), share, kIterations, &operations[static_cast<std::size_t>(w.index())]});
+    });
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    double sum = 0;
+    for (const double o : operations) sum += o;
+    best = std::max(best, sum / seconds / 1e9);
   }
   return best;
 }
@@ -57,12 +37,21 @@ double read_gbs(kernels::Isa isa, int threads) {
 }  // namespace
 
 Roof measure_roof(kernels::Isa isa, int threads) {
-  const RoofLoops loops = roof_loops(isa);
+  const auto table = kernels::select_kernels(isa);
+  if (!table) return {};
+  device::CoreGroup group({.workers = threads});
   Roof roof;
-  roof.int8_gops = giga_ops(loops.int8, threads);
-  roof.bf16_gflops = giga_ops(loops.bf16, threads);
-  roof.f32_gflops = giga_ops(loops.f32, threads);
-  roof.read_gbs = read_gbs(isa, threads);
+  roof.int8_gops = best_rate(group, table->roof_int8, nullptr, 0);
+  roof.bf16_gflops = best_rate(group, table->roof_bf16, nullptr, 0);
+  roof.f32_gflops = best_rate(group, table->roof_f32, nullptr, 0);
+  auto memory = device::Buffer::allocate(static_cast<std::size_t>(kReadBytes));
+  if (memory) {
+    group.run_once([&](device::Worker& w) {
+      const std::int64_t share = kReadBytes / w.count() / 4096 * 4096;
+      std::fill_n(memory->data() + share * w.index(), share, std::byte{1});
+    });
+    roof.read_gbs = best_rate(group, table->roof_read, memory->data(), kReadBytes);
+  }
   return roof;
 }
 

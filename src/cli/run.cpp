@@ -103,7 +103,8 @@ Result<int> run_run(const Options& options) {
   MILLRACE_TRY(prompts, encode_prompts(bundle, options));
   MILLRACE_TRY(context, context_of(options, config, options.max_tokens < 0 ? kContextCap : config.max_positions));
 
-  Need need{.step_tokens = static_cast<int>(options.chunk)};
+  const int rows = static_cast<int>(std::min<std::size_t>(prompts.size(), 64));  // one result per sequence and step
+  Need need{.step_tokens = static_cast<int>(options.chunk), .step_outputs = rows, .max_running = rows};
   std::vector<int> room;
   for (const auto& prompt : prompts) {
     MILLRACE_TRY(tokens, room_for(prompt, options, context));

@@ -15,7 +15,8 @@ constexpr std::size_t kMostStops = 64, kMostStopBytes = 4096;
 Result<void> check_tokens(const char* field, std::span<const TokenId> tokens, int vocab_size) {
   for (std::size_t i = 0; i < tokens.size(); ++i)
     if (tokens[i] < 0 || tokens[i] >= vocab_size)
-      return error(Code::invalid_argument, "{}[{}] is token {}, the vocabulary has {}", field, i, tokens[i], vocab_size);
+      return error(Code::invalid_argument, "{}[{}] is token {}, the vocabulary has {}", field, i, tokens[i],
+                   vocab_size);
   return {};
 }
 
@@ -24,7 +25,8 @@ Result<void> check_stops(std::span<const std::string> stops) {
     return error(Code::invalid_argument, "{} stop strings, at most {} are possible", stops.size(), kMostStops);
   for (std::size_t i = 0; i < stops.size(); ++i) {
     if (stops[i].empty() || stops[i].size() > kMostStopBytes)
-      return error(Code::invalid_argument, "stop[{}] has {} bytes, expected 1 to {}", i, stops[i].size(), kMostStopBytes);
+      return error(Code::invalid_argument, "stop[{}] has {} bytes, expected 1 to {}", i, stops[i].size(),
+                   kMostStopBytes);
     if (!is_valid_utf8(stops[i])) return error(Code::invalid_argument, "stop[{}] is not valid UTF-8", i);
   }
   return {};
@@ -39,12 +41,13 @@ Result<void> check_length(Request& request, const model::RunnerInfo& info, const
   if (request.max_new_tokens == -1) {
     const std::int64_t room = std::min(info.max_positions, admission.room_tokens);
     if (prompt >= room)
-      return error(Code::invalid_argument, "prompt of {} tokens leaves no room for an answer, {} tokens fit", prompt, room);
+      return error(Code::invalid_argument, "prompt of {} tokens leaves no room for an answer, {} tokens fit", prompt,
+                   room);
     request.max_new_tokens = static_cast<int>(room - prompt);
   }
   if (prompt + request.max_new_tokens > info.max_positions)
-    return error(Code::invalid_argument, "prompt of {} tokens plus {} new ones exceeds the context of {} tokens", prompt,
-                 request.max_new_tokens, info.max_positions);
+    return error(Code::invalid_argument, "prompt of {} tokens plus {} new ones exceeds the context of {} tokens",
+                 prompt, request.max_new_tokens, info.max_positions);
   return {};
 }
 
@@ -79,10 +82,18 @@ sched::SequenceSpec sequence_spec(const Request& request) {
   spec.max_new = request.max_new_tokens;
   spec.priority = request.priority;
   switch (request.prompt_rows) {
-    case model::Outputs::none: spec.prompt_rows = sched::Outputs::none; break;
-    case model::Outputs::last: spec.prompt_rows = sched::Outputs::last; break;
-    case model::Outputs::all: spec.prompt_rows = sched::Outputs::all; break;
-    case model::Outputs::hidden: spec.prompt_rows = sched::Outputs::hidden; break;
+    case model::Outputs::none:
+      spec.prompt_rows = sched::Outputs::none;
+      break;
+    case model::Outputs::last:
+      spec.prompt_rows = sched::Outputs::last;
+      break;
+    case model::Outputs::all:
+      spec.prompt_rows = sched::Outputs::all;
+      break;
+    case model::Outputs::hidden:
+      spec.prompt_rows = sched::Outputs::hidden;
+      break;
   }
   return spec;
 }

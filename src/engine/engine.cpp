@@ -9,11 +9,16 @@ namespace millrace::engine {
 
 std::string_view to_string(Finish finish) {
   switch (finish) {
-    case Finish::stop: return "stop";
-    case Finish::length: return "length";
-    case Finish::cancelled: return "cancelled";
-    case Finish::timeout: return "timeout";
-    case Finish::error: return "error";
+    case Finish::stop:
+      return "stop";
+    case Finish::length:
+      return "length";
+    case Finish::cancelled:
+      return "cancelled";
+    case Finish::timeout:
+      return "timeout";
+    case Finish::error:
+      return "error";
   }
   return "unknown";
 }

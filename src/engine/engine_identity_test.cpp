@@ -68,11 +68,15 @@ TEST(EngineIdentity, any_batch_chunk_and_cache_setting_gives_the_texts_of_solo_r
     for (const int running : {1, 3, 16})
       for (const bool sharing : {false, true})
         for (const int block_tokens : {1, 4, 16}) {
-          SCOPED_TRACE(::testing::Message() << "step " << step_tokens << " running " << running << " sharing " << sharing
-                                            << " block " << block_tokens);
-          Engine engine(std::make_unique<FakeRunner>(FakeRunnerOptions{.blocks = 400 / block_tokens, .block_tokens = block_tokens}),
+          SCOPED_TRACE(::testing::Message() << "step " << step_tokens << " running " << running << " sharing "
+                                            << sharing << " block " << block_tokens);
+          Engine engine(std::make_unique<FakeRunner>(
+                            FakeRunnerOptions{.blocks = 400 / block_tokens, .block_tokens = block_tokens}),
                         tokenizer,
-                        {.step_tokens = step_tokens, .max_running = running, .prefix_sharing = sharing, .check_invariants = true});
+                        {.step_tokens = step_tokens,
+                         .max_running = running,
+                         .prefix_sharing = sharing,
+                         .check_invariants = true});
           expect_all_as_alone(engine, requests);
           expect_every_block_back(engine);
         }
@@ -90,8 +94,8 @@ TEST(EngineIdentity, twenty_requests_in_a_pool_of_a_quarter_of_the_need_give_the
       need += blocks;
       most = std::max(most, blocks);
     }
-    Engine engine(std::make_unique<FakeRunner>(FakeRunnerOptions{.blocks = std::max(need / 4, most), .slices = 32}), tokenizer,
-                  {.check_invariants = true});
+    Engine engine(std::make_unique<FakeRunner>(FakeRunnerOptions{.blocks = std::max(need / 4, most), .slices = 32}),
+                  tokenizer, {.check_invariants = true});
     expect_all_as_alone(engine, requests);
     expect_every_block_back(engine);
     preemptions += engine.metrics().preemptions_total.value();
@@ -138,8 +142,8 @@ TEST(EngineIdentity, prompt_rows_come_once_each_in_order_whatever_the_schedule) 
         rows[i].insert(rows[i].end(), some.begin(), some.end());
       };
     }
-    Engine engine(std::make_unique<FakeRunner>(FakeRunnerOptions{.blocks = 22, .step_outputs = 6, .slices = 6}), tokenizer,
-                  {.check_invariants = true});
+    Engine engine(std::make_unique<FakeRunner>(FakeRunnerOptions{.blocks = 22, .step_outputs = 6, .slices = 6}),
+                  tokenizer, {.check_invariants = true});
     expect_all_as_alone(engine, requests);
     for (std::size_t i = 0; i < requests.size(); ++i) {
       std::vector<float> want;
@@ -159,8 +163,8 @@ TEST(EngineIdentity, a_storm_of_threads_cancels_slow_readers_deadlines_and_faili
   const FakeTokenizer tokenizer;
   std::atomic<int> finished{0}, failed{0}, gone{0};
   for (unsigned seed = 0; seed < 8; ++seed) {
-    Engine engine(std::make_unique<FakeRunner>(
-                      FakeRunnerOptions{.blocks = 30, .step_time = 50us, .fails = [](int step) { return step % 97 == 96; }}),
+    Engine engine(std::make_unique<FakeRunner>(FakeRunnerOptions{
+                      .blocks = 30, .step_time = 50us, .fails = [](int step) { return step % 97 == 96; }}),
                   tokenizer, {.step_tokens = 24, .max_running = 8, .check_invariants = true});
     std::vector<std::thread> clients;
     for (unsigned client = 0; client < 4; ++client)

@@ -98,9 +98,7 @@ bool Engine::Loop::take_inbox() {
 }
 
 void Engine::Loop::add(Arrival arrival) {
-  do {
-    last_id_ = (last_id_ + 1) & 0x7fffffff;
-  } while (live_.contains({last_id_}));
+  do { last_id_ = (last_id_ + 1) & 0x7fffffff; } while (live_.contains({last_id_}));
   const SeqId id{last_id_};
   auto live = std::make_unique<LiveRequest>(std::move(arrival.request), std::move(arrival.channel), tokenizer_,
                                             arrival.submitted_us);
@@ -133,10 +131,16 @@ void Engine::Loop::end(SeqId id, Finish reason, std::optional<Error> error) {
   reason = live->finish(reason, std::move(error));
   switch (reason) {
     case Finish::stop:
-    case Finish::length: metrics_.finished_total.add(); break;
+    case Finish::length:
+      metrics_.finished_total.add();
+      break;
     case Finish::cancelled:
-    case Finish::timeout: metrics_.cancelled_total.add(); break;
-    case Finish::error: metrics_.failed_total.add(); break;
+    case Finish::timeout:
+      metrics_.cancelled_total.add();
+      break;
+    case Finish::error:
+      metrics_.failed_total.add();
+      break;
   }
   const std::lock_guard lock(mutex_);
   if (!live->started()) --n_queued_;

@@ -67,10 +67,17 @@ void Engine::Loop::read_outputs(const model::StepOutputs& outputs) {
     const auto count = static_cast<std::size_t>(slice.count);
     std::span<const float> rows;
     switch (slice.outputs) {
-      case sched::Outputs::none: break;
-      case sched::Outputs::last: rows = take(logits, vocab); break;
-      case sched::Outputs::all: rows = take(logits, count * vocab); break;
-      case sched::Outputs::hidden: rows = take(hidden, count * dim); break;
+      case sched::Outputs::none:
+        break;
+      case sched::Outputs::last:
+        rows = take(logits, vocab);
+        break;
+      case sched::Outputs::all:
+        rows = take(logits, count * vocab);
+        break;
+      case sched::Outputs::hidden:
+        rows = take(hidden, count * dim);
+        break;
     }
     const bool whole_rows = slice.outputs == sched::Outputs::all || slice.outputs == sched::Outputs::hidden;
     const int width = slice.outputs == sched::Outputs::hidden ? info().dim : info().vocab_size;

@@ -9,10 +9,14 @@ namespace {
 
 model::Outputs outputs_of(sched::Outputs outputs) {
   switch (outputs) {
-    case sched::Outputs::none: return model::Outputs::none;
-    case sched::Outputs::last: return model::Outputs::last;
-    case sched::Outputs::all: return model::Outputs::all;
-    case sched::Outputs::hidden: return model::Outputs::hidden;
+    case sched::Outputs::none:
+      return model::Outputs::none;
+    case sched::Outputs::last:
+      return model::Outputs::last;
+    case sched::Outputs::all:
+      return model::Outputs::all;
+    case sched::Outputs::hidden:
+      return model::Outputs::hidden;
   }
   check_failed(__FILE__, __LINE__, "outputs", "no such Outputs");
 }

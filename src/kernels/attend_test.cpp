@@ -18,7 +18,9 @@ enum class Kv { f32, f16, bf16 };
 constexpr Kv kAll[] = {Kv::f32, Kv::f16, Kv::bf16};
 constexpr float kInf = std::numeric_limits<float>::infinity();
 
-attend_f32_fn kernel_of(const KernelTable& t, Kv kv) { return kv == Kv::f32 ? t.attend_f32 : kv == Kv::f16 ? t.attend_f16 : t.attend_bf16; }
+attend_f32_fn kernel_of(const KernelTable& t, Kv kv) {
+  return kv == Kv::f32 ? t.attend_f32 : kv == Kv::f16 ? t.attend_f16 : t.attend_bf16;
+}
 std::int64_t size_of(Kv kv) { return kv == Kv::f32 ? 4 : 2; }
 
 float rounded(float x, Kv kv) {
@@ -35,8 +37,14 @@ struct Sequence {
   Array<float> k, v;  // [tokens][head_dim]
 };
 
-Sequence make_sequence(Kv kv, std::int64_t tokens, std::int64_t group, std::int64_t head_dim, Rng& rng, float spread = 1) {
-  Sequence s{kv, tokens, group, head_dim, random_floats(tokens * group * head_dim, rng, spread), random_floats(tokens * head_dim, rng),
+Sequence make_sequence(Kv kv, std::int64_t tokens, std::int64_t group, std::int64_t head_dim, Rng& rng,
+                       float spread = 1) {
+  Sequence s{kv,
+             tokens,
+             group,
+             head_dim,
+             random_floats(tokens * group * head_dim, rng, spread),
+             random_floats(tokens * head_dim, rng),
              random_floats(tokens * head_dim, rng)};
   for (float& x : s.k) x = rounded(x, kv);
   for (float& x : s.v) x = rounded(x, kv);
@@ -50,17 +58,22 @@ struct Cache {
   std::int64_t block_tokens, block_stride;
 };
 
-Cache make_cache(const Sequence& s, std::int64_t block_tokens, const std::vector<std::int32_t>& order, std::uint32_t filler = 0x7FFF7FFF) {
+Cache make_cache(const Sequence& s, std::int64_t block_tokens, const std::vector<std::int32_t>& order,
+                 std::uint32_t filler = 0x7FFF7FFF) {
   const auto blocks = static_cast<std::int64_t>(order.size());
   const std::int64_t size = size_of(s.kv), stride = align64(block_tokens * s.head_dim * size);
   const std::int64_t used = (s.tokens + block_tokens - 1) / block_tokens;
-  Cache c{Array<std::uint8_t>(blocks * stride), Array<std::uint8_t>(blocks * stride), Array<std::int32_t>(used), block_tokens, stride};
-  for (std::int64_t i = 0; i < blocks * stride; i += 4) std::memcpy(c.k.data() + i, &filler, 4), std::memcpy(c.v.data() + i, &filler, 4);
+  Cache c{Array<std::uint8_t>(blocks * stride), Array<std::uint8_t>(blocks * stride), Array<std::int32_t>(used),
+          block_tokens, stride};
+  for (std::int64_t i = 0; i < blocks * stride; i += 4)
+    std::memcpy(c.k.data() + i, &filler, 4), std::memcpy(c.v.data() + i, &filler, 4);
   for (std::int64_t b = 0; b < used; ++b) c.table[b] = order[static_cast<std::size_t>(b)];
   const auto put = [&](std::uint8_t* at, float x) {
     const std::uint16_t half = s.kv == Kv::f16 ? tensor::f32_to_f16(x) : tensor::f32_to_bf16(x);
-    if (s.kv == Kv::f32) std::memcpy(at, &x, 4);
-    else std::memcpy(at, &half, 2);
+    if (s.kv == Kv::f32)
+      std::memcpy(at, &x, 4);
+    else
+      std::memcpy(at, &half, 2);
   };
   for (std::int64_t t = 0; t < s.tokens; ++t)
     for (std::int64_t d = 0; d < s.head_dim; ++d) {
@@ -82,20 +95,21 @@ struct Partial {
 };
 
 /// Rows [first, first + rows) against one split.
-Partial attend_split(const KernelTable& t, const Sequence& s, const Cache& c, std::int64_t first, std::int64_t rows, std::int64_t key_begin,
-                     std::int64_t window) {
+Partial attend_split(const KernelTable& t, const Sequence& s, const Cache& c, std::int64_t first, std::int64_t rows,
+                     std::int64_t key_begin, std::int64_t window) {
   const std::int64_t heads = rows * s.group, q_stride = s.group * s.head_dim;
   Partial out{Array<float>(heads, 5.0f), Array<float>(heads, 5.0f), Array<float>(heads * s.head_dim, 5.0f)};
   Array<float> scratch(heads * kKeyTile);
   const std::int64_t key_end = std::min(key_begin + kKeySplit, first + rows);
-  kernel_of(t, s.kv)({s.q.data() + first * q_stride, q_stride, rows, s.group, s.head_dim, first, key_begin, key_end, window,
-                      1.0f / std::sqrt(static_cast<float>(s.head_dim)), c.k.data(), c.v.data(), c.table.data(), c.block_tokens, c.block_stride,
-                      out.m.data(), out.l.data(), out.o.data(), scratch.data()});
+  kernel_of(t, s.kv)({s.q.data() + first * q_stride, q_stride, rows, s.group, s.head_dim, first, key_begin, key_end,
+                      window, 1.0f / std::sqrt(static_cast<float>(s.head_dim)), c.k.data(), c.v.data(), c.table.data(),
+                      c.block_tokens, c.block_stride, out.m.data(), out.l.data(), out.o.data(), scratch.data()});
   return out;
 }
 
 /// [rows, group, head_dim], all splits merged.
-Array<float> attend(const KernelTable& t, const Sequence& s, const Cache& c, std::int64_t first, std::int64_t rows, std::int64_t window = 0) {
+Array<float> attend(const KernelTable& t, const Sequence& s, const Cache& c, std::int64_t first, std::int64_t rows,
+                    std::int64_t window = 0) {
   const std::int64_t splits = (first + rows + kKeySplit - 1) / kKeySplit, heads = rows * s.group;
   Array<float> m(splits * heads), l(splits * heads), o(splits * heads * s.head_dim), out(heads * s.head_dim);
   for (std::int64_t i = 0; i < splits; ++i) {
@@ -105,13 +119,14 @@ Array<float> attend(const KernelTable& t, const Sequence& s, const Cache& c, std
     std::memcpy(o.data() + i * heads * s.head_dim, part.o.data(), part.o.bytes());
   }
   for (std::int64_t h = 0; h < heads; ++h)
-    t.merge_partials({m.data() + h, l.data() + h, o.data() + h * s.head_dim, splits, heads, heads * s.head_dim, s.head_dim,
-                      out.data() + h * s.head_dim});
+    t.merge_partials({m.data() + h, l.data() + h, o.data() + h * s.head_dim, splits, heads, heads * s.head_dim,
+                      s.head_dim, out.data() + h * s.head_dim});
   return out;
 }
 
 /// f64 attention of rows [first, first + rows) against every level, bits included.
-void check(const Sequence& s, const Cache& c, std::int64_t first, std::int64_t rows, std::int64_t window, const std::string& what) {
+void check(const Sequence& s, const Cache& c, std::int64_t first, std::int64_t rows, std::int64_t window,
+           const std::string& what) {
   const double unit = 0x1p-24, scale = 1.0f / std::sqrt(static_cast<float>(s.head_dim));
   std::vector<Array<float>> got;
   for (const Level& level : levels()) {
@@ -136,9 +151,11 @@ void check(const Sequence& s, const Cache& c, std::int64_t first, std::int64_t r
         score_error = std::max(score_error, double(s.head_dim + 1) * unit * norm * scale);
       }
       // A weight exp(s - m): its score's error, the rounding of s - m, exp itself (4 units). Then it is scaled once per
-      // tile and split by another such factor, and summed with up to end - begin others. Twice: above and below the line.
+      // tile and split by another such factor, and summed with up to end - begin others. Twice: above and below the
+      // line.
       const double tiles = double(end) / kKeyTile + 2;
-      const double relative = score_error + unit * ((most - least) + 4) * (tiles + 1) + unit * (double(end - begin) + 2 * tiles);
+      const double relative =
+          score_error + unit * ((most - least) + 4) * (tiles + 1) + unit * (double(end - begin) + 2 * tiles);
       double sum = 0;
       for (double& x : score) sum += x = std::exp(x - most);
       for (std::int64_t d = 0; d < s.head_dim; ++d) {
@@ -161,9 +178,10 @@ TEST(Attend, every_head_dim_group_and_block_size_is_near_f64) {
         const std::int64_t tokens = pick(rng, 1, 150), rows = pick(rng, 1, std::min<std::int64_t>(tokens, 9));
         const Sequence s = make_sequence(kv, tokens, group, head_dim, rng);
         for (const std::int64_t block_tokens : {8, 16, 32, 64, 256})
-          check(s, make_cache(s, block_tokens), tokens - rows, rows, 0, "head_dim " + std::to_string(head_dim) + " group " + std::to_string(group) +
-                                                                         " tokens " + std::to_string(tokens) + " rows " + std::to_string(rows) +
-                                                                         " block_tokens " + std::to_string(block_tokens));
+          check(s, make_cache(s, block_tokens), tokens - rows, rows, 0,
+                "head_dim " + std::to_string(head_dim) + " group " + std::to_string(group) + " tokens " +
+                    std::to_string(tokens) + " rows " + std::to_string(rows) + " block_tokens " +
+                    std::to_string(block_tokens));
       }
 }
 
@@ -172,10 +190,12 @@ TEST(Attend, every_length_from_1_to_257_and_long_ones_are_near_f64) {  // P11
   const Sequence s = make_sequence(Kv::f16, 257, 2, 32, rng, 3);
   const Cache c = make_cache(s, 16);
   check(s, c, 0, 257, 0, "all rows at once");
-  for (std::int64_t length = 1; length <= 257; ++length) check(s, c, length - 1, 1, 0, "length " + std::to_string(length));
+  for (std::int64_t length = 1; length <= 257; ++length)
+    check(s, c, length - 1, 1, 0, "length " + std::to_string(length));
   const Sequence longer = make_sequence(Kv::f16, 2100, 3, 64, rng);
   const Cache cache = make_cache(longer, 32);
-  for (const std::int64_t length : {511, 512, 513, 1024, 1025, 1600, 2100}) check(longer, cache, length - 1, 1, 0, "length " + std::to_string(length));
+  for (const std::int64_t length : {511, 512, 513, 1024, 1025, 1600, 2100})
+    check(longer, cache, length - 1, 1, 0, "length " + std::to_string(length));
 }
 
 TEST(Attend, a_window_hides_what_is_older) {
@@ -183,7 +203,8 @@ TEST(Attend, a_window_hides_what_is_older) {
   const Sequence s = make_sequence(Kv::f16, 700, 3, 64, rng);
   const Cache c = make_cache(s, 16);
   for (const std::int64_t window : {1, 2, 7, 63, 64, 65, 200, 512, 600, 1000})
-    for (const std::int64_t first : {0, 60, 130, 505, 690}) check(s, c, first, 10, window, "window " + std::to_string(window));
+    for (const std::int64_t first : {0, 60, 130, 505, 690})
+      check(s, c, first, 10, window, "window " + std::to_string(window));
 }
 
 TEST(Attend, a_row_has_the_same_bits_alone_and_in_any_chunk) {
@@ -228,11 +249,13 @@ TEST(Attend, any_order_of_physical_blocks_gives_the_same_bits) {  // A15
 TEST(Attend, what_lies_beyond_a_rows_own_keys_has_no_influence) {
   Rng rng(6);
   // NaN, infinity, minus infinity, zero, minus zero, and the largest number, as f32 or as two halves.
-  const std::uint32_t fillers[] = {0x7FFF7FFF, 0x7F800000, 0x7C007C00, 0x7F807F80, 0xFF800000, 0xFC00FC00, 0xFF80FF80, 0, 0x80008000, 0x7F7F7F7F};
+  const std::uint32_t fillers[] = {0x7FFF7FFF, 0x7F800000, 0x7C007C00, 0x7F807F80, 0xFF800000,
+                                   0xFC00FC00, 0xFF80FF80, 0,          0x80008000, 0x7F7F7F7F};
   for (const Kv kv : kAll) {
     Sequence s = make_sequence(kv, 77, 3, 40, rng);
     for (std::int64_t d = 0; d < 40; d += 3)
-      for (std::int64_t t = 0; t < 77; ++t) s.v[t * 40 + d] = -0.0f;  // sums of -0, which a stray 0 * 0 would turn into +0
+      for (std::int64_t t = 0; t < 77; ++t)
+        s.v[t * 40 + d] = -0.0f;  // sums of -0, which a stray 0 * 0 would turn into +0
     std::vector<std::int32_t> order(10);
     std::iota(order.begin(), order.end(), 0);
     for (const Level& level : levels()) {
@@ -274,7 +297,8 @@ TEST(Attend, a_row_without_own_keys_leaves_an_empty_partial) {
   const Sequence s = make_sequence(Kv::f32, 516, 3, 64, rng);
   const Cache c = make_cache(s, 16);
   for (const Level& level : levels()) {
-    const Partial part = attend_split(level.table, s, c, 509, 7, 512, 0);  // rows 509..511 see nothing of keys 512 and later
+    const Partial part =
+        attend_split(level.table, s, c, 509, 7, 512, 0);  // rows 509..511 see nothing of keys 512 and later
     for (std::int64_t i = 0; i < 3 * 3; ++i) {
       EXPECT_EQ(part.m[i], -kInf) << level.name;
       EXPECT_EQ(part.l[i], 0.0f) << level.name;

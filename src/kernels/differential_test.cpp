@@ -17,20 +17,24 @@ Array<std::uint8_t> random_weights(std::int64_t bytes, int element_bytes, bool f
   for (std::int64_t i = 0; i + element_bytes <= bytes; i += element_bytes) {
     const float x = static_cast<float>(pick(rng, -1000, 1000)) / 256.0f;
     const std::uint16_t half = f16 ? tensor::f32_to_f16(x) : tensor::f32_to_bf16(x);
-    if (element_bytes == 4) std::memcpy(out.data() + i, &x, 4);
-    else std::memcpy(out.data() + i, &half, 2);
+    if (element_bytes == 4)
+      std::memcpy(out.data() + i, &x, 4);
+    else
+      std::memcpy(out.data() + i, &half, 2);
   }
   return out;
 }
 
-/// The same logical rows in panels of 8 (every generic panel) and, two of them side by side, of 16. `group_bytes` is what
-/// one row has at one step.
-Array<std::uint8_t> widen_panels(const Array<std::uint8_t>& eight, std::int64_t panels, std::int64_t panel_bytes, std::int64_t wide_bytes,
-                                 std::int64_t from, std::int64_t wide_from, std::int64_t steps, std::int64_t group_bytes, Array<std::uint8_t> wide) {
+/// The same logical rows in panels of 8 (every generic panel) and, two of them side by side, of 16. `group_bytes` is
+/// what one row has at one step.
+Array<std::uint8_t> widen_panels(const Array<std::uint8_t>& eight, std::int64_t panels, std::int64_t panel_bytes,
+                                 std::int64_t wide_bytes, std::int64_t from, std::int64_t wide_from, std::int64_t steps,
+                                 std::int64_t group_bytes, Array<std::uint8_t> wide) {
   for (std::int64_t p = 0; p < panels; ++p)
     for (std::int64_t s = 0; s < steps; ++s)
       std::memcpy(wide.data() + p / 2 * wide_bytes + wide_from + (2 * s + p % 2) * 8 * group_bytes,
-                  eight.data() + p * panel_bytes + from + s * 8 * group_bytes, static_cast<std::size_t>(8 * group_bytes));
+                  eight.data() + p * panel_bytes + from + s * 8 * group_bytes,
+                  static_cast<std::size_t>(8 * group_bytes));
   return wide;
 }
 
@@ -57,7 +61,8 @@ void random_gemm_int(Rng& rng) {
     for (std::int64_t i = data; i < bytes; ++i) eight[p * bytes + i] = static_cast<std::uint8_t>(rng());
   }
   for (std::int64_t set = 0; set < scale_sets; ++set)
-    sixteen = widen_panels(eight, panels, bytes, wide_bytes, set * blocks * 16, set * blocks * 32, blocks, 2, std::move(sixteen));
+    sixteen = widen_panels(eight, panels, bytes, wide_bytes, set * blocks * 16, set * blocks * 32, blocks, 2,
+                           std::move(sixteen));
   sixteen = widen_panels(eight, panels, bytes, wide_bytes, data, wide_data, blocks * steps, 4, std::move(sixteen));
 
   Array<std::int8_t> a(shape.rows * k);
@@ -70,10 +75,11 @@ void random_gemm_int(Rng& rng) {
     const bool wide = level.table.panel_rows == 16;
     Array<float> c(shape.rows * shape.stride, -1.0f);
     const auto kernel = kind == 0 ? level.table.gemm_q4_0 : kind == 1 ? level.table.gemm_q4_1 : level.table.gemm_q8_0;
-    kernel({a.data(), a_scale.data(), a_sum.data(), shape.rows, blocks, wide ? sixteen.data() : eight.data(), wide ? wide_bytes : bytes,
-            shape.panels(level.table.panel_rows), c.data(), shape.stride, shape.n});
+    kernel({a.data(), a_scale.data(), a_sum.data(), shape.rows, blocks, wide ? sixteen.data() : eight.data(),
+            wide ? wide_bytes : bytes, shape.panels(level.table.panel_rows), c.data(), shape.stride, shape.n});
     if (want.size() == 0) want = c;
-    ASSERT_TRUE(c.same_bits(want)) << level.name << " gemm_int kind " << kind << " rows " << shape.rows << " n " << shape.n << " blocks " << blocks;
+    ASSERT_TRUE(c.same_bits(want)) << level.name << " gemm_int kind " << kind << " rows " << shape.rows << " n "
+                                   << shape.n << " blocks " << blocks;
   }
 }
 
@@ -89,7 +95,8 @@ void random_gemm_float(Rng& rng) {
     if (kind == 2 && k % 2)  // the missing element of the last pair is 0
       for (int row = 0; row < 8; ++row) std::memset(eight.data() + p * bytes + ((steps - 1) * 8 + row) * 4 + 2, 0, 2);
   }
-  const auto sixteen = widen_panels(eight, panels, bytes, wide_bytes, 0, 0, steps, group, Array<std::uint8_t>((panels + 1) / 2 * wide_bytes));
+  const auto sixteen = widen_panels(eight, panels, bytes, wide_bytes, 0, 0, steps, group,
+                                    Array<std::uint8_t>((panels + 1) / 2 * wide_bytes));
   const std::int64_t a_stride = k + pick(rng, 0, 3);
   const Array<float> a = random_floats(shape.rows * a_stride, rng);
   Array<std::uint16_t> halves(a.size());
@@ -102,34 +109,46 @@ void random_gemm_float(Rng& rng) {
     Array<float> c(shape.rows * shape.stride, -1.0f);
     const std::int64_t count = shape.panels(level.table.panel_rows), w_bytes = wide ? wide_bytes : bytes;
     if (kind == 2)
-      level.table.gemm_bf16({halves.data(), a_stride, shape.rows, k, w, w_bytes, count, c.data(), shape.stride, shape.n});
+      level.table.gemm_bf16(
+          {halves.data(), a_stride, shape.rows, k, w, w_bytes, count, c.data(), shape.stride, shape.n});
     else
-      (kind == 0 ? level.table.gemm_f32 : level.table.gemm_f16)({a.data(), a_stride, shape.rows, k, w, w_bytes, count, c.data(), shape.stride, shape.n});
+      (kind == 0 ? level.table.gemm_f32 : level.table.gemm_f16)(
+          {a.data(), a_stride, shape.rows, k, w, w_bytes, count, c.data(), shape.stride, shape.n});
     if (want.size() == 0) want = c;
-    ASSERT_TRUE(c.same_bits(want)) << level.name << " gemm_float kind " << kind << " rows " << shape.rows << " n " << shape.n << " k " << k;
+    ASSERT_TRUE(c.same_bits(want)) << level.name << " gemm_float kind " << kind << " rows " << shape.rows << " n "
+                                   << shape.n << " k " << k;
   }
 }
 
 void random_attend(Rng& rng) {
-  const std::int64_t block_tokens = std::int64_t{8} << pick(rng, 0, 4), head_dim = pick(rng, 1, 12) * (pick(rng, 0, 3) ? 8 : 7);
-  const std::int64_t rows = pick(rng, 1, 12), first = pick(rng, 0, 700), group = pick(rng, 1, 8), kind = pick(rng, 0, 2);
+  const std::int64_t block_tokens = std::int64_t{8} << pick(rng, 0, 4),
+                     head_dim = pick(rng, 1, 12) * (pick(rng, 0, 3) ? 8 : 7);
+  const std::int64_t rows = pick(rng, 1, 12), first = pick(rng, 0, 700), group = pick(rng, 1, 8),
+                     kind = pick(rng, 0, 2);
   const std::int64_t key_begin = pick(rng, 0, (first + rows - 1) / kKeySplit) * kKeySplit;
-  const std::int64_t key_end = std::min<std::int64_t>(key_begin + kKeySplit, first + rows), window = pick(rng, 0, 2) ? 0 : pick(rng, 1, 300);
-  const std::int64_t size = kind == 0 ? 4 : 2, stride = align64(block_tokens * head_dim * size), blocks = (first + rows + block_tokens - 1) / block_tokens;
-  const auto k = random_weights(blocks * stride, static_cast<int>(size), kind == 1, rng), v = random_weights(blocks * stride, static_cast<int>(size), kind == 1, rng);
+  const std::int64_t key_end = std::min<std::int64_t>(key_begin + kKeySplit, first + rows),
+                     window = pick(rng, 0, 2) ? 0 : pick(rng, 1, 300);
+  const std::int64_t size = kind == 0 ? 4 : 2, stride = align64(block_tokens * head_dim * size),
+                     blocks = (first + rows + block_tokens - 1) / block_tokens;
+  const auto k = random_weights(blocks * stride, static_cast<int>(size), kind == 1, rng),
+             v = random_weights(blocks * stride, static_cast<int>(size), kind == 1, rng);
   Array<std::int32_t> table(blocks);
-  for (std::int64_t b = 0; b < blocks; ++b) table[b] = static_cast<std::int32_t>((b * 7 + 3) % blocks);  // any mapping will do
+  for (std::int64_t b = 0; b < blocks; ++b)
+    table[b] = static_cast<std::int32_t>((b * 7 + 3) % blocks);  // any mapping will do
   const Array<float> q = random_floats(rows * group * head_dim, rng, 0.3f);
   Array<float> want_m(0), want_l(0), want_o(0);
   for (const Level& level : levels()) {
     Array<float> m(rows * group), l(rows * group), o(rows * group * head_dim), scratch(rows * group * kKeyTile);
-    const auto kernel = kind == 0 ? level.table.attend_f32 : kind == 1 ? level.table.attend_f16 : level.table.attend_bf16;
-    kernel({q.data(), group * head_dim, rows, group, head_dim, first, key_begin, key_end, window, 0.2f, k.data(), v.data(), table.data(),
-            block_tokens, stride, m.data(), l.data(), o.data(), scratch.data()});
+    const auto kernel = kind == 0   ? level.table.attend_f32
+                        : kind == 1 ? level.table.attend_f16
+                                    : level.table.attend_bf16;
+    kernel({q.data(), group * head_dim, rows, group, head_dim, first, key_begin, key_end, window, 0.2f, k.data(),
+            v.data(), table.data(), block_tokens, stride, m.data(), l.data(), o.data(), scratch.data()});
     if (want_m.size() == 0) want_m = m, want_l = l, want_o = o;
     ASSERT_TRUE(m.same_bits(want_m) && l.same_bits(want_l) && o.same_bits(want_o))
-        << level.name << " attend kind " << kind << " rows " << rows << " first " << first << " group " << group << " head_dim " << head_dim
-        << " block_tokens " << block_tokens << " keys " << key_begin << ".." << key_end << " window " << window;
+        << level.name << " attend kind " << kind << " rows " << rows << " first " << first << " group " << group
+        << " head_dim " << head_dim << " block_tokens " << block_tokens << " keys " << key_begin << ".." << key_end
+        << " window " << window;
   }
 }
 
@@ -137,9 +156,15 @@ TEST(Differential, two_thousand_random_shapes_give_the_generic_bits_on_every_lev
   for (unsigned seed = 1; seed <= 2000; ++seed) {
     Rng rng(seed);
     switch (seed % 4) {
-      case 0: random_attend(rng); break;
-      case 1: random_gemm_float(rng); break;
-      default: random_gemm_int(rng); break;
+      case 0:
+        random_attend(rng);
+        break;
+      case 1:
+        random_gemm_float(rng);
+        break;
+      default:
+        random_gemm_int(rng);
+        break;
     }
     ASSERT_FALSE(HasFatalFailure()) << "seed " << seed;
   }

@@ -53,7 +53,8 @@ Panels pack(const Problem& p, int panel_rows) {
       const std::uint16_t half = p.format == Format::f16 ? tensor::f32_to_f16(w) : tensor::f32_to_bf16(w);
       if (p.format == Format::f32) std::memcpy(panel + (j * panel_rows + i % panel_rows) * 4, &w, 4);
       if (p.format == Format::f16) std::memcpy(panel + (j * panel_rows + i % panel_rows) * 2, &half, 2);
-      if (p.format == Format::bf16) std::memcpy(panel + ((j / 2 * panel_rows + i % panel_rows) * 2 + j % 2) * 2, &half, 2);
+      if (p.format == Format::bf16)
+        std::memcpy(panel + ((j / 2 * panel_rows + i % panel_rows) * 2 + j % 2) * 2, &half, 2);
     }
   return out;
 }
@@ -75,7 +76,8 @@ std::pair<double, double> exact(const Problem& p, std::int64_t r, std::int64_t i
   return {sum, double(2 * p.k + 2) * 0x1p-24 * 1.001 * norm + 1e-37};
 }
 
-Array<float> run(const Level& level, const Problem& p, const Panels& w, std::int64_t row, std::int64_t rows, std::int64_t n) {
+Array<float> run(const Level& level, const Problem& p, const Panels& w, std::int64_t row, std::int64_t rows,
+                 std::int64_t n) {
   const std::int64_t c_stride = n + 3, a_stride = p.k + 5;
   const std::int64_t panels = (n + level.table.panel_rows - 1) / level.table.panel_rows;
   Array<float> c(rows * c_stride, -7.0f);
@@ -85,10 +87,12 @@ Array<float> run(const Level& level, const Problem& p, const Panels& w, std::int
     Array<std::uint16_t> a(a_size, std::uint16_t{0x7FC0});
     for (std::int64_t r = 0; r < rows; ++r)
       for (std::int64_t j = 0; j < p.k; ++j) a[r * a_stride + j] = tensor::f32_to_bf16(p.a[(row + r) * p.k + j]);
-    level.table.gemm_bf16({a.data(), a_stride, rows, p.k, w.bytes.data(), w.panel_bytes, panels, c.data(), c_stride, n});
+    level.table.gemm_bf16(
+        {a.data(), a_stride, rows, p.k, w.bytes.data(), w.panel_bytes, panels, c.data(), c_stride, n});
   } else {
     Array<float> a(a_size, std::nanf(""));
-    for (std::int64_t r = 0; r < rows; ++r) std::memcpy(a.data() + r * a_stride, p.a.data() + (row + r) * p.k, static_cast<std::size_t>(p.k) * 4);
+    for (std::int64_t r = 0; r < rows; ++r)
+      std::memcpy(a.data() + r * a_stride, p.a.data() + (row + r) * p.k, static_cast<std::size_t>(p.k) * 4);
     (p.format == Format::f32 ? level.table.gemm_f32 : level.table.gemm_f16)(
         {a.data(), a_stride, rows, p.k, w.bytes.data(), w.panel_bytes, panels, c.data(), c_stride, n});
   }
@@ -116,12 +120,15 @@ TEST(GemmFloat, every_shape_gives_the_stated_chain_bit_for_bit_and_stays_near_f6
             for (std::int64_t r = 0; r < rows; ++r) {
               for (std::int64_t i = 0; i < n; ++i) {
                 const float got = c[r * (n + 3) + i];
-                ASSERT_NEAR(got, f64[r * most_n + i], bound[r * most_n + i]) << level.name << " " << kNames[static_cast<int>(format)] << " k " << k;
+                ASSERT_NEAR(got, f64[r * most_n + i], bound[r * most_n + i])
+                    << level.name << " " << kNames[static_cast<int>(format)] << " k " << k;
                 if (format == Format::bf16 && level.own_bf16_dot) continue;
                 ASSERT_TRUE(same_bits(got, want[r * most_n + i]))
-                    << level.name << " " << kNames[static_cast<int>(format)] << " rows " << rows << " n " << n << " k " << k << " at " << r << "," << i;
+                    << level.name << " " << kNames[static_cast<int>(format)] << " rows " << rows << " n " << n << " k "
+                    << k << " at " << r << "," << i;
               }
-              for (std::int64_t i = n; i < n + 3; ++i) ASSERT_EQ(c[r * (n + 3) + i], -7.0f) << level.name << " wrote beyond n";
+              for (std::int64_t i = n; i < n + 3; ++i)
+                ASSERT_EQ(c[r * (n + 3) + i], -7.0f) << level.name << " wrote beyond n";
             }
           }
       }

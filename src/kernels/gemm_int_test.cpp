@@ -14,34 +14,46 @@ enum class Format { q4_0, q4_1, q8_0 };
 constexpr Format kFormats[] = {Format::q4_0, Format::q4_1, Format::q8_0};
 constexpr const char* kNames[] = {"q4_0", "q4_1", "q8_0"};
 
-gemm_q4_0_fn kernel_of(const KernelTable& t, Format f) { return f == Format::q4_0 ? t.gemm_q4_0 : f == Format::q4_1 ? t.gemm_q4_1 : t.gemm_q8_0; }
+gemm_q4_0_fn kernel_of(const KernelTable& t, Format f) {
+  return f == Format::q4_0 ? t.gemm_q4_0 : f == Format::q4_1 ? t.gemm_q4_1 : t.gemm_q8_0;
+}
 
 /// n x (32 blocks) weights and rows x (32 blocks) activations as integers and scales, in no kernel's layout.
 struct Problem {
   Format format;
   std::int64_t n, rows, blocks;
-  Array<std::int16_t> w;       // [n][k]: 0..15, or -128..127
-  Array<std::uint16_t> d, m;   // [n][blocks]
-  Array<std::int8_t> a;        // [rows][k]
-  Array<float> a_scale;        // [rows][blocks]
+  Array<std::int16_t> w;      // [n][k]: 0..15, or -128..127
+  Array<std::uint16_t> d, m;  // [n][blocks]
+  Array<std::int8_t> a;       // [rows][k]
+  Array<float> a_scale;       // [rows][blocks]
   Array<std::int32_t> a_sum;
 
   std::int64_t k() const { return blocks * 32; }
 };
 
 /// `extreme`: the largest magnitudes everywhere, so that any narrow accumulator overflows.
-Problem make_problem(Format format, std::int64_t n, std::int64_t rows, std::int64_t blocks, Rng& rng, bool extreme = false) {
-  Problem p{format, n, rows, blocks, Array<std::int16_t>(n * blocks * 32), Array<std::uint16_t>(n * blocks),
-            Array<std::uint16_t>(n * blocks), Array<std::int8_t>(rows * blocks * 32), Array<float>(rows * blocks),
+Problem make_problem(Format format, std::int64_t n, std::int64_t rows, std::int64_t blocks, Rng& rng,
+                     bool extreme = false) {
+  Problem p{format,
+            n,
+            rows,
+            blocks,
+            Array<std::int16_t>(n * blocks * 32),
+            Array<std::uint16_t>(n * blocks),
+            Array<std::uint16_t>(n * blocks),
+            Array<std::int8_t>(rows * blocks * 32),
+            Array<float>(rows * blocks),
             Array<std::int32_t>(rows * blocks)};
   const bool wide = format == Format::q8_0;
   const std::int64_t least = wide ? -128 : 0, most = wide ? 127 : 15;
-  for (auto& x : p.w) x = static_cast<std::int16_t>(extreme ? (pick(rng, 0, 7) ? (wide ? least : most) : most) : pick(rng, least, most));
+  for (auto& x : p.w)
+    x = static_cast<std::int16_t>(extreme ? (pick(rng, 0, 7) ? (wide ? least : most) : most) : pick(rng, least, most));
   for (auto& x : p.d) x = tensor::f32_to_f16(static_cast<float>(pick(rng, -1000, 1000)) / 4096.0f);
   for (auto& x : p.m) x = tensor::f32_to_f16(static_cast<float>(pick(rng, -1000, 1000)) / 1024.0f);
   for (std::int64_t r = 0; r < rows; ++r) {
     const auto edge = static_cast<std::int8_t>(r % 2 ? -127 : 127);
-    for (std::int64_t i = 0; i < p.k(); ++i) p.a[r * p.k() + i] = extreme ? edge : static_cast<std::int8_t>(pick(rng, -127, 127));
+    for (std::int64_t i = 0; i < p.k(); ++i)
+      p.a[r * p.k() + i] = extreme ? edge : static_cast<std::int8_t>(pick(rng, -127, 127));
     for (std::int64_t b = 0; b < blocks; ++b) {
       p.a_scale[r * blocks + b] = static_cast<float>(pick(rng, 0, 1000)) / 3000.0f;
       for (int j = 0; j < 32; ++j) p.a_sum[r * blocks + b] += p.a[(r * blocks + b) * 32 + j];
@@ -60,7 +72,8 @@ Panels pack(const Problem& p, int panel_rows) {
   const bool wide = p.format == Format::q8_0;
   const std::int64_t halves = p.blocks * panel_rows * 2, steps = wide ? 8 : 4;
   const std::int64_t data = align64(halves * (p.format == Format::q4_1 ? 2 : 1));
-  const std::int64_t panel_bytes = align64(data + p.blocks * steps * panel_rows * 4), count = (p.n + panel_rows - 1) / panel_rows;
+  const std::int64_t panel_bytes = align64(data + p.blocks * steps * panel_rows * 4),
+                     count = (p.n + panel_rows - 1) / panel_rows;
   Panels out{Array<std::uint8_t>(panel_bytes * count), panel_bytes, count};
   for (std::int64_t i = 0; i < p.n; ++i) {
     std::uint8_t* panel = out.bytes.data() + i / panel_rows * panel_bytes;
@@ -86,7 +99,8 @@ float stated(const Problem& p, std::int64_t r, std::int64_t i, double* exact = n
     std::int32_t dot = 0;
     for (int j = 0; j < 32; ++j) dot += p.w[i * p.k() + b * 32 + j] * p.a[r * p.k() + b * 32 + j];
     const std::int32_t a_sum = p.a_sum[r * p.blocks + b];
-    const float scale = p.a_scale[r * p.blocks + b], d = tensor::f16_to_f32(p.d[i * p.blocks + b]), m = tensor::f16_to_f32(p.m[i * p.blocks + b]);
+    const float scale = p.a_scale[r * p.blocks + b], d = tensor::f16_to_f32(p.d[i * p.blocks + b]),
+                m = tensor::f16_to_f32(p.m[i * p.blocks + b]);
     if (p.format == Format::q4_0) dot -= 8 * a_sum;
     f = std::fma(static_cast<float>(dot) * scale, d, f);
     sum += double(dot) * scale * d;
@@ -104,12 +118,13 @@ float stated(const Problem& p, std::int64_t r, std::int64_t i, double* exact = n
 }
 
 /// Runs `rows` rows from `row` and the first `n` outputs; beyond them c keeps its sentinel.
-Array<float> run(const Level& level, const Problem& p, const Panels& w, std::int64_t row, std::int64_t rows, std::int64_t n) {
+Array<float> run(const Level& level, const Problem& p, const Panels& w, std::int64_t row, std::int64_t rows,
+                 std::int64_t n) {
   const std::int64_t stride = n + 3;
   Array<float> c(rows * stride, -7.0f);
-  kernel_of(level.table, p.format)({p.a.data() + row * p.k(), p.a_scale.data() + row * p.blocks, p.a_sum.data() + row * p.blocks, rows,
-                                    p.blocks, w.bytes.data(), w.panel_bytes, (n + level.table.panel_rows - 1) / level.table.panel_rows,
-                                    c.data(), stride, n});
+  kernel_of(level.table, p.format)({p.a.data() + row * p.k(), p.a_scale.data() + row * p.blocks,
+                                    p.a_sum.data() + row * p.blocks, rows, p.blocks, w.bytes.data(), w.panel_bytes,
+                                    (n + level.table.panel_rows - 1) / level.table.panel_rows, c.data(), stride, n});
   return c;
 }
 
@@ -134,16 +149,19 @@ TEST(GemmInt, every_shape_gives_the_stated_sequence_bit_for_bit_and_stays_near_f
             for (std::int64_t r = 0; r < rows; ++r) {
               for (std::int64_t i = 0; i < n; ++i)
                 ASSERT_TRUE(same_bits(c[r * (n + 3) + i], want[r * most_n + i]))
-                    << level.name << " " << kNames[static_cast<int>(format)] << " rows " << rows << " n " << n << " blocks " << blocks
-                    << " at " << r << "," << i << ": " << c[r * (n + 3) + i] << " want " << want[r * most_n + i];
-              for (std::int64_t i = n; i < n + 3; ++i) ASSERT_EQ(c[r * (n + 3) + i], -7.0f) << level.name << " wrote beyond n";
+                    << level.name << " " << kNames[static_cast<int>(format)] << " rows " << rows << " n " << n
+                    << " blocks " << blocks << " at " << r << "," << i << ": " << c[r * (n + 3) + i] << " want "
+                    << want[r * most_n + i];
+              for (std::int64_t i = n; i < n + 3; ++i)
+                ASSERT_EQ(c[r * (n + 3) + i], -7.0f) << level.name << " wrote beyond n";
             }
           }
       }
     }
 }
 
-// What q8_act may hold at most, against the largest weights, -128 among them: sums that do not fit in 16 bits twice over.
+// What q8_act may hold at most, against the largest weights, -128 among them: sums that do not fit in 16 bits twice
+// over.
 TEST(GemmInt, the_largest_weights_and_activations_do_not_overflow) {
   Rng rng(2);
   for (const Format format : kFormats) {
@@ -152,7 +170,8 @@ TEST(GemmInt, the_largest_weights_and_activations_do_not_overflow) {
       const Array<float> c = run(level, p, pack(p, level.table.panel_rows), 0, 5, 33);
       for (std::int64_t r = 0; r < 5; ++r)
         for (std::int64_t i = 0; i < 33; ++i)
-          ASSERT_TRUE(same_bits(c[r * 36 + i], stated(p, r, i))) << level.name << " " << kNames[static_cast<int>(format)] << " " << r << "," << i;
+          ASSERT_TRUE(same_bits(c[r * 36 + i], stated(p, r, i)))
+              << level.name << " " << kNames[static_cast<int>(format)] << " " << r << "," << i;
     }
   }
 }

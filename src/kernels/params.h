@@ -228,4 +228,17 @@ struct MergeArgs {
   float* out;
 };
 
+/// What this level's instructions can reach at best: independent chains of INT8 products with their additions, of bf16
+/// products, of f32 multiply-adds; or a plain sum over memory. Computes nothing of use; the caller takes the time.
+///
+///   data, bytes  roof_read: 64-byte aligned, bytes % 4096 == 0. Others: not read
+///   iterations   the arithmetic loops: rounds. roof_read: not used
+///   operations   out: additions and multiplications done, 0 where the level has no such arithmetic; roof_read: bytes read
+struct RoofArgs {
+  const std::uint8_t* data;
+  std::int64_t bytes;
+  std::int64_t iterations;
+  double* operations;
+};
+
 }  // namespace millrace::kernels

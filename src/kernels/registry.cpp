@@ -53,9 +53,9 @@ constexpr std::size_t kKernels = 0
 std::array<KernelRow, kKernels> rows_for(Isa isa) {
   std::array<KernelRow, kKernels> rows;
   std::size_t i = 0;
-#define KERNEL(kernel, args)             \
-  rows[i] = {#kernel, Isa::generic};     \
-  for (const Level& level : kLevels)     \
+#define KERNEL(kernel, args)                                               \
+  rows[i] = {#kernel, Isa::generic};                                       \
+  for (const Level& level : kLevels)                                       \
     if (level.isa <= isa && level.table->kernel) rows[i].from = level.isa; \
   ++i;
 #include "kernels/kernel_list.inc"
@@ -89,7 +89,8 @@ std::span<const Isa> runnable_isas() {
 
 Result<KernelTable> select_kernels(Isa isa) {
   if (std::ranges::find(runnable_isas(), isa) == runnable_isas().end())
-    return error(Code::unsupported, "this CPU or build has no {} kernels, only {}", to_string(isa), names(runnable_isas()));
+    return error(Code::unsupported, "this CPU or build has no {} kernels, only {}", to_string(isa),
+                 names(runnable_isas()));
   KernelTable table;
   for (const Level& level : kLevels)
     if (level.isa <= isa) overlay(table, *level.table);
@@ -100,7 +101,8 @@ Result<Isa> choose_isa(std::string_view forced) {
   if (forced.empty()) return runnable_isas().back();
   const auto name = std::ranges::find(kNames, forced);
   if (name == std::end(kNames))
-    return error(Code::invalid_argument, "no instruction set is called '{}'; expected one of {}", forced, fmt::join(kNames, ", "));
+    return error(Code::invalid_argument, "no instruction set is called '{}'; expected one of {}", forced,
+                 fmt::join(kNames, ", "));
   const auto isa = static_cast<Isa>(name - std::begin(kNames));
   MILLRACE_TRY_VOID(select_kernels(isa));
   return isa;

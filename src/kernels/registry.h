@@ -38,7 +38,10 @@ Result<Isa> choose_isa(std::string_view forced);
 std::string_view to_string(Isa isa);
 
 /// Which level each kernel of a table for `isa` comes from: rows for `inspect --kernels`.
-struct KernelRow { std::string_view kernel; Isa from; };
+struct KernelRow {
+  std::string_view kernel;
+  Isa from;
+};
 std::span<const KernelRow> kernel_rows(Isa isa);
 
 }  // namespace millrace::kernels

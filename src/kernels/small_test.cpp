@@ -37,7 +37,8 @@ TEST(RmsNorm, every_dim_is_near_f64_and_in_place_equals_out_of_place) {
           // Squares are positive: a lane's chain of dim/32 and 5 folds, a division and a sum, halved by the root;
           // then root, reciprocal and two products.
           const double want = x[r * dim + i] / root * gain[i];
-          ASSERT_NEAR(out[r * dim + i], want, std::abs(want) * kUnit * (double(dim) / 64 + 9)) << level.name << " dim " << dim;
+          ASSERT_NEAR(out[r * dim + i], want, std::abs(want) * kUnit * (double(dim) / 64 + 9))
+              << level.name << " dim " << dim;
         }
       }
     }
@@ -61,7 +62,8 @@ TEST(QuantizeQ8, blocks_follow_the_stated_formula_and_their_sums_are_exact) {
           std::int32_t want_sum = 0;
           for (int i = 0; i < 32; ++i) {
             const float want = amax > 0 ? std::nearbyint(x[b * 32 + i] * (127.0f / amax)) : 0;
-            ASSERT_EQ(q[b * 32 + i], want) << level.name << " block " << b << " value " << x[b * 32 + i] << " of " << amax;
+            ASSERT_EQ(q[b * 32 + i], want)
+                << level.name << " block " << b << " value " << x[b * 32 + i] << " of " << amax;
             want_sum += q[b * 32 + i];
           }
           ASSERT_TRUE(same_bits(scale[b], amax / 127.0f)) << level.name;
@@ -118,7 +120,8 @@ TEST(Rope, halves_are_rotated_by_the_stated_operations_and_the_rest_stays) {
   for (const std::int64_t head_dim : {32, 64, 80, 96, 128})
     for (const std::int64_t rot : {std::int64_t{2}, std::int64_t{10}, head_dim / 2, head_dim}) {
       const std::int64_t rows = 3, heads = 2, half = rot / 2;
-      const auto x = random_floats(rows * heads * head_dim, rng), cos = random_floats(rows * half, rng), sin = random_floats(rows * half, rng);
+      const auto x = random_floats(rows * heads * head_dim, rng), cos = random_floats(rows * half, rng),
+                 sin = random_floats(rows * half, rng);
       Array<float> want = x;
       for (std::int64_t r = 0; r < rows; ++r)
         for (std::int64_t h = 0; h < heads; ++h)
@@ -152,7 +155,8 @@ TEST(Add, every_length_is_exact_and_in_place_works_on_either_side) {
 }
 
 TEST(SwiGlu, the_whole_range_of_gates_is_near_f64_and_equal_on_all_levels) {
-  std::vector<float> gates = {0.0f, -0.0f, kInf, -kInf, 1e-45f, -1e-45f, 3e37f, -3e38f, 88.0f, -88.0f, 88.8f, -88.8f, -87.4f, 104.0f, -104.0f, -110.0f};
+  std::vector<float> gates = {0.0f,  -0.0f,  kInf,  -kInf,  1e-45f, -1e-45f, 3e37f,   -3e38f,
+                              88.0f, -88.0f, 88.8f, -88.8f, -87.4f, 104.0f,  -104.0f, -110.0f};
   for (float g = -120; g < 120; g += 0.0117f) gates.push_back(g);
   const auto n = static_cast<std::int64_t>(gates.size());
   Rng rng(5);
@@ -174,7 +178,8 @@ TEST(SwiGlu, the_whole_range_of_gates_is_near_f64_and_equal_on_all_levels) {
       // exp within 4, the sum, the quotient and the product one each: 7 units. Where exp(-g) overflows f32, silu(g) is
       // below 3e-37 and comes out as 0.
       const double want = g / (1 + std::exp(-g)) * up[i];
-      ASSERT_NEAR(out[i], want, std::abs(want) * 7.001 * kUnit + 3e-37 * std::abs(up[i])) << level.name << " gate " << g;
+      ASSERT_NEAR(out[i], want, std::abs(want) * 7.001 * kUnit + 3e-37 * std::abs(up[i]))
+          << level.name << " gate " << g;
     }
   }
   for (std::int64_t length = 0; length < 40; ++length)
@@ -187,8 +192,8 @@ TEST(SwiGlu, the_whole_range_of_gates_is_near_f64_and_equal_on_all_levels) {
 
 /// Writes with the kernel and reads every element back from where params.h says it lies.
 template <class T, class Narrow>
-void check_kv_write(kv_write_f32_fn kernel, const std::string& name, std::int64_t block_tokens, std::int64_t head_dim, std::int64_t first,
-                    std::int64_t rows, Rng& rng, Narrow narrow) {
+void check_kv_write(kv_write_f32_fn kernel, const std::string& name, std::int64_t block_tokens, std::int64_t head_dim,
+                    std::int64_t first, std::int64_t rows, Rng& rng, Narrow narrow) {
   const std::int64_t stride = head_dim + 3, blocks = (first + rows + block_tokens - 1) / block_tokens;
   const std::int64_t block_elements = block_tokens * head_dim + 8;
   Array<float> k = random_floats(rows * stride, rng, 20000), v = random_floats(rows * stride, rng, 20000);
@@ -205,7 +210,8 @@ void check_kv_write(kv_write_f32_fn kernel, const std::string& name, std::int64_
       v_want[block + slot * head_dim + d] = narrow(v[r * stride + d]);
     }
   kernel({k.data(), v.data(), stride, rows, first, head_dim, reinterpret_cast<std::uint8_t*>(k_cache.data()),
-          reinterpret_cast<std::uint8_t*>(v_cache.data()), table.data(), block_tokens, block_elements * static_cast<std::int64_t>(sizeof(T))});
+          reinterpret_cast<std::uint8_t*>(v_cache.data()), table.data(), block_tokens,
+          block_elements * static_cast<std::int64_t>(sizeof(T))});
   ASSERT_TRUE(k_cache.same_bits(k_want) && v_cache.same_bits(v_want))
       << name << " block_tokens " << block_tokens << " head_dim " << head_dim << " first " << first << " rows " << rows;
 }
@@ -222,8 +228,26 @@ TEST(KvWrite, every_format_lands_where_attention_reads_it_and_nothing_else_chang
             };
             check(level.table.kv_write_f32, "f32", float{}, [](float x) { return x; });
             check(level.table.kv_write_bf16, "bf16", std::uint16_t{}, [](float x) { return tensor::f32_to_bf16(x); });
-            check(level.table.kv_write_f16, "f16", std::uint16_t{}, [](float x) { return tensor::f32_to_f16(std::clamp(x, -65504.0f, 65504.0f)); });
+            check(level.table.kv_write_f16, "f16", std::uint16_t{},
+                  [](float x) { return tensor::f32_to_f16(std::clamp(x, -65504.0f, 65504.0f)); });
           }
+}
+
+TEST(Roof, every_level_says_how_much_it_did) {
+  const Array<std::uint8_t> memory(8192);
+  for (const Level& level : levels()) {
+    double operations = -1;
+    level.table.roof_read({memory.data(), memory.size(), 0, &operations});
+    EXPECT_EQ(operations, 8192) << level.name;
+    for (const auto kernel : {level.table.roof_f32, level.table.roof_int8, level.table.roof_bf16}) {
+      double few = -1, many = -1;
+      kernel({nullptr, 0, 10, &few});
+      kernel({nullptr, 0, 20, &many});
+      EXPECT_EQ(many, 2 * few) << level.name;
+    }
+    level.table.roof_f32({nullptr, 0, 10, &operations});
+    EXPECT_GT(operations, 0) << level.name;
+  }
 }
 
 }  // namespace

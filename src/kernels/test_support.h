@@ -65,7 +65,9 @@ inline Array<float> random_floats(std::int64_t n, Rng& rng, float scale = 1) {
   return v;
 }
 
-inline std::int64_t pick(Rng& rng, std::int64_t from, std::int64_t to) { return std::uniform_int_distribution<std::int64_t>(from, to)(rng); }
+inline std::int64_t pick(Rng& rng, std::int64_t from, std::int64_t to) {
+  return std::uniform_int_distribution<std::int64_t>(from, to)(rng);
+}
 
 inline bool same_bits(float a, float b) { return std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b); }
 

@@ -96,7 +96,8 @@ void BlockPool::check_invariants() const {
     ++seen[static_cast<std::size_t>(block)];
     MILLRACE_CHECK(at({block}).published, "cached block " + std::to_string(block) + " has no name");
   }
-  MILLRACE_CHECK(cached == n_cached_, std::to_string(cached) + " blocks are cached, counted " + std::to_string(n_cached_));
+  MILLRACE_CHECK(cached == n_cached_,
+                 std::to_string(cached) + " blocks are cached, counted " + std::to_string(n_cached_));
   for (std::size_t i = 0; i < blocks_.size(); ++i) {
     const auto& block = blocks_[i];
     MILLRACE_CHECK(seen[i] == (block.users == 0 ? 1 : 0), "block " + std::to_string(i) + " is in the wrong list");

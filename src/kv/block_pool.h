@@ -67,9 +67,9 @@ class BlockPool {
   struct Block {
     int users = 0;
     bool published = false;
-    BlockHash name, parent;           // when published
-    int older = -1, newer = -1;       // neighbours among the cached blocks
-    int next_in_bucket = -1;          // of the published blocks whose names share a bucket
+    BlockHash name, parent;      // when published
+    int older = -1, newer = -1;  // neighbours among the cached blocks
+    int next_in_bucket = -1;     // of the published blocks whose names share a bucket
   };
   const Block& at(BlockId id) const;
   Block& at(BlockId id) { return const_cast<Block&>(std::as_const(*this).at(id)); }

@@ -80,7 +80,8 @@ int CacheGroups::match(BlockTables& tables, std::span<const TokenId> tokens, int
 
   for (int b = start; b < best; ++b) {
     const BlockHash before = b == 0 ? kRootHash : tables.names.back();
-    const BlockContent content{names_[static_cast<std::size_t>(b - start)], before, block_of(tokens, b, block_tokens())};
+    const BlockContent content{names_[static_cast<std::size_t>(b - start)], before,
+                               block_of(tokens, b, block_tokens())};
     for (std::size_t g = 0; g < specs_.size(); ++g) {
       auto& table = tables.groups[g];
       if (b < first_visible_block(best * block_tokens(), specs_[g].window, block_tokens())) {
@@ -151,8 +152,8 @@ void CacheGroups::publish(BlockTables& tables, std::span<const TokenId> tokens, 
 void CacheGroups::slide(BlockTables& tables, int next) {
   for (std::size_t g = 0; g < specs_.size(); ++g) {
     auto& table = tables.groups[g];
-    const int first = std::min(first_visible_block(next, specs_[g].window, block_tokens()),
-                               static_cast<int>(table.blocks.size()));
+    const int first =
+        std::min(first_visible_block(next, specs_[g].window, block_tokens()), static_cast<int>(table.blocks.size()));
     for (; table.gone < first; ++table.gone)
       pools_[g].release(std::exchange(table.blocks[static_cast<std::size_t>(table.gone)], kGone));
   }

@@ -92,9 +92,9 @@ class CacheGroups {
 
   std::vector<GroupSpec> specs_;
   std::vector<BlockPool> pools_;
-  std::vector<int> most_held_;     // per group: blocks one sequence can hold at once
-  std::vector<BlockHash> names_;   // scratch of match
-  std::vector<int> runs_;          // scratch of match
+  std::vector<int> most_held_;    // per group: blocks one sequence can hold at once
+  std::vector<BlockHash> names_;  // scratch of match
+  std::vector<int> runs_;         // scratch of match
 };
 
 }  // namespace millrace::kv

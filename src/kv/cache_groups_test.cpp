@@ -96,7 +96,8 @@ TEST(CacheGroups, a_prefix_hit_needs_every_group) {
   BlockTables tables = groups.make_tables();
   write(groups, tables, counting(40), 0);
   groups.release(tables);
-  // The full group has all 10 blocks, the window only the last six: a hit in the middle would lack what its first token sees.
+  // The full group has all 10 blocks, the window only the last six: a hit in the middle would lack what its first token
+  // sees.
   BlockTables again = groups.make_tables();
   EXPECT_EQ(groups.match(again, counting(40), 0, 20, 0), 0);
   EXPECT_EQ(groups.match(again, counting(40), 0, 39, 0), 36);
@@ -159,12 +160,17 @@ TEST(CacheGroups, any_mix_of_operations_on_two_groups_keeps_every_block_accounte
     std::vector<Stream> streams;
     std::vector<BlockCopy> copies;
     for (int step = 0; step < 400; ++step) {
-      if (streams.size() < 4) streams.push_back({groups.make_tables(), counting(30, 100 * static_cast<int>(rng() % 2)), 0});
+      if (streams.size() < 4)
+        streams.push_back({groups.make_tables(), counting(30, 100 * static_cast<int>(rng() % 2)), 0});
       Stream& s = streams[rng() % streams.size()];
       const int n = static_cast<int>(s.tokens.size());
       switch (rng() % 6) {
-        case 0: s.held = groups.match(s.tables, s.tokens, s.held, n - 1, 0); break;
-        case 1: s.held = groups.rewind(s.tables, static_cast<int>(rng() % static_cast<unsigned>(s.held + 1))); break;
+        case 0:
+          s.held = groups.match(s.tables, s.tokens, s.held, n - 1, 0);
+          break;
+        case 1:
+          s.held = groups.rewind(s.tables, static_cast<int>(rng() % static_cast<unsigned>(s.held + 1)));
+          break;
         case 2:
           if (streams.size() < 8) {
             Stream child = {groups.fork(s.tables), s.tokens, 0};

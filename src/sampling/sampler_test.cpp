@@ -30,14 +30,16 @@ std::vector<double> reference(std::vector<float> logits, const TokenCounts& coun
   for (const auto& [token, count] : counts.all()) {
     float& l = logits[static_cast<std::size_t>(token)];
     l = l > 0 ? l / params.repetition_penalty : l * params.repetition_penalty;
-    if (count.generated > 0) l -= params.presence_penalty + params.frequency_penalty * static_cast<float>(count.generated);
+    if (count.generated > 0)
+      l -= params.presence_penalty + params.frequency_penalty * static_cast<float>(count.generated);
   }
   std::vector<std::size_t> order(logits.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) { return logits[a] > logits[b]; });
   std::vector<double> p(logits.size());
   double total = 0;
-  const std::size_t k = params.top_k > 0 ? std::min<std::size_t>(static_cast<std::size_t>(params.top_k), p.size()) : p.size();
+  const std::size_t k =
+      params.top_k > 0 ? std::min<std::size_t>(static_cast<std::size_t>(params.top_k), p.size()) : p.size();
   for (std::size_t rank = 0; rank < k; ++rank)
     total += p[order[rank]] = std::exp((double{logits[order[rank]]} - logits[order[0]]) / params.temperature);
   double mass = 0;
@@ -71,8 +73,15 @@ std::vector<Case> cases() {
       {"top_p", {.top_p = 0.7f}},
       {"min_p", {.min_p = 0.1f}},
       {"top_k_and_top_p", {.temperature = 1.3f, .top_p = 0.8f, .top_k = 5}},
-      {"everything", {.temperature = 1.2f, .top_p = 0.9f, .top_k = 7, .min_p = 0.05f, .repetition_penalty = 1.3f,
-                      .presence_penalty = 0.4f, .frequency_penalty = 0.2f, .logit_bias = {{3, 1.5f}, {5, -2.0f}}}},
+      {"everything",
+       {.temperature = 1.2f,
+        .top_p = 0.9f,
+        .top_k = 7,
+        .min_p = 0.05f,
+        .repetition_penalty = 1.3f,
+        .presence_penalty = 0.4f,
+        .frequency_penalty = 0.2f,
+        .logit_bias = {{3, 1.5f}, {5, -2.0f}}}},
   };
 }
 

@@ -16,7 +16,8 @@ constexpr std::size_t kLanes = 16;  // four SSE, two AVX2 or one AVX-512 registe
 inline float exp_minus(float y) {
   // As integers, whose order is that of positive floats: a float comparison would keep the loop from being vectorised.
   // At 88, n is -127, and 2^n below is made of zero bits.
-  const float clamped = -std::bit_cast<float>(std::min(std::bit_cast<std::int32_t>(y), std::bit_cast<std::int32_t>(88.0f)));
+  const float clamped =
+      -std::bit_cast<float>(std::min(std::bit_cast<std::int32_t>(y), std::bit_cast<std::int32_t>(88.0f)));
   constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer in the low mantissa bits
   const float shifted = clamped * 1.44269504f + kRound;
   const float n = shifted - kRound;

@@ -98,11 +98,11 @@ void Scheduler::plan_prefills(StepPlan& step) {
 /// itself it waits, and keeps what it has. False when it does not run in this step.
 bool Scheduler::place(Sequence& seq, int count, StepPlan& step) {
   const bool draws = seq.spec.max_new > 0 && count == seq.behind();
-  const Outputs outputs = seq.next_has_rows()  ? seq.spec.prompt_rows
-                          : !draws             ? Outputs::none
-                          : seq.n_drafts > 0   ? Outputs::all
-                                               : Outputs::last;
-  const int rows = outputs == Outputs::none ? 0 : outputs == Outputs::last ? 1 : count;
+  const Outputs outputs = seq.next_has_rows() ? seq.spec.prompt_rows
+                          : !draws            ? Outputs::none
+                          : seq.n_drafts > 0  ? Outputs::all
+                                              : Outputs::last;
+  const int rows = rows_of(outputs, count);
   if (count > room_.tokens || rows > room_.rows) return false;
 
   while (!groups_.prepare(seq.tables, seq.planned, seq.planned + count, step.copies)) {
@@ -127,7 +127,7 @@ void Scheduler::preempt(Sequence& seq, StepPlan& step) {
                              mine->first < seq.prompt_tokens;
     if (prompt_rows) seq.rows_asked = mine->first;
     room_.tokens += mine->count;
-    room_.rows += mine->outputs == Outputs::none ? 0 : mine->outputs == Outputs::last ? 1 : mine->count;
+    room_.rows += rows_of(mine->outputs, mine->count);
     step.slices.erase(mine);
     std::erase_if(step.copies, [&](const kv::BlockCopy& copy) {
       const auto& blocks = seq.tables.groups[static_cast<std::size_t>(copy.group)].blocks;

@@ -49,7 +49,8 @@ class Story {
     if (verb == "cost") {
       const SeqId id = seq();
       const Progress p = scheduler_->progress(id);
-      return fmt::format("cost {} computed {} cached {} preempted {}", name_of(id), p.computed, p.cached, p.preemptions);
+      return fmt::format("cost {} computed {} cached {} preempted {}", name_of(id), p.computed, p.cached,
+                         p.preemptions);
     }
     if (verb == "blocks") {
       const auto& pool = groups_->pool(0);
@@ -136,7 +137,8 @@ class Story {
   void commit() {
     const StepPlan& step = in_flight_.front();
     std::vector<std::span<const TokenId>> accepted;
-    for (const Slice& slice : step.slices) accepted.push_back(slice.draws ? std::span<const TokenId>(answer_) : std::span<const TokenId>());
+    for (const Slice& slice : step.slices)
+      accepted.push_back(slice.draws ? std::span<const TokenId>(answer_) : std::span<const TokenId>());
     scheduler_->commit(step, accepted);
     in_flight_.pop_front();
     scheduler_->check_invariants();

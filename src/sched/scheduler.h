@@ -94,7 +94,9 @@ class Scheduler {
   void check_invariants() const;
 
  private:
-  struct Room { int tokens = 0, rows = 0; };  // left in the step that is being planned
+  struct Room {
+    int tokens = 0, rows = 0;
+  };  // left in the step that is being planned
 
   const Sequence& at(SeqId id) const;
   Sequence& at(SeqId id) { return const_cast<Sequence&>(std::as_const(*this).at(id)); }

@@ -15,14 +15,19 @@ namespace millrace::sched {
 /// Which rows of a slice come back. The same words as model::Outputs; the pillars do not include each other.
 enum class Outputs : std::uint8_t { none, last, all, hidden };
 
+/// Rows that come back of a slice of `count` tokens.
+constexpr int rows_of(Outputs outputs, int count) {
+  return outputs == Outputs::none ? 0 : outputs == Outputs::last ? 1 : count;
+}
+
 struct SequenceSpec {
-  std::vector<TokenId> prompt;           // not empty
-  int max_new = 0;                       // 0: the prompt is computed and nothing is drawn
-  int priority = 0;                      // higher first
-  Outputs prompt_rows = Outputs::none;   // none, all or hidden: each prompt position's row comes back exactly once
-  bool whole = false;                    // the prompt runs in one slice; nothing is shared or drawn
-  bool shares = true;                    // uses and publishes cached blocks
-  std::uint64_t salt = 0;                // sequences share only within one salt
+  std::vector<TokenId> prompt;          // not empty
+  int max_new = 0;                      // 0: the prompt is computed and nothing is drawn
+  int priority = 0;                     // higher first
+  Outputs prompt_rows = Outputs::none;  // none, all or hidden: each prompt position's row comes back exactly once
+  bool whole = false;                   // the prompt runs in one slice; nothing is shared or drawn
+  bool shares = true;                   // uses and publishes cached blocks
+  std::uint64_t salt = 0;               // sequences share only within one salt
   int adapter = 0;
 };
 
@@ -55,7 +60,9 @@ struct Sequence {
   bool next_has_rows() const { return rows_pending() && planned >= rows_asked; }
 
   /// How many tokens from `planned` on have the same outputs.
-  int uniform_run() const { return !rows_pending() ? behind() : next_has_rows() ? prompt_tokens - planned : rows_asked - planned; }
+  int uniform_run() const {
+    return !rows_pending() ? behind() : next_has_rows() ? prompt_tokens - planned : rows_asked - planned;
+  }
 
   /// How far a cached prefix may reach: one token is always computed, and so is each prompt row still to come.
   int shareable() const { return rows_pending() ? std::min(rows_asked, known() - 1) : known() - 1; }

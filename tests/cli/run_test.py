@@ -82,11 +82,11 @@ class Scripted(Case):
 
     def test_the_same_seed_gives_the_same_text_alone_and_in_a_batch(self):
         model = self.model({"*": {str(i): 1 / 26 for i in range(97, 123)}})
-        args = ["-n", "20", "--temperature", "1", "--seed", "7", "--json"]
-        alone = self.ok_json("run", model, "-p", "a", *args)
-        batch = [json.loads(line) for line in self.ok("run", model, "-p", "b", "-p", "a", "-p", "c", *args).splitlines()]
+        args = ["-n", "20", "--temperature", "1", "--json", "--seed"]
+        alone = self.ok_json("run", model, "-p", "a", *args, "7")
+        batch = [json.loads(line) for line in self.ok("run", model, "-p", "b", "-p", "a", "-p", "c", *args, "7").splitlines()]
         self.assertEqual(batch[1]["ids"], alone["ids"])
-        other = self.ok_json("run", model, "-p", "a", *args[:4], "8", "--json")
+        other = self.ok_json("run", model, "-p", "a", *args, "8")
         self.assertNotEqual(other["ids"], alone["ids"])
 
     def test_a_full_disk_behind_the_answer_is_exit_1(self):

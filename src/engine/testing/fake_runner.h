@@ -35,7 +35,8 @@ inline std::uint32_t state_after(std::span<const TokenId> tokens) {
 inline std::vector<float> row_of(std::uint32_t state, int width) {
   std::vector<float> row(static_cast<std::size_t>(width));
   for (int i = 0; i < width; ++i)
-    row[static_cast<std::size_t>(i)] = static_cast<float>(mix(state, static_cast<std::uint32_t>(i)) >> 8) * 0x1p-21f - 4;
+    row[static_cast<std::size_t>(i)] =
+        static_cast<float>(mix(state, static_cast<std::uint32_t>(i)) >> 8) * 0x1p-21f - 4;
   row[0] -= width == kVocab ? 6 : 0;  // the end token is rare
   return row;
 }
@@ -50,9 +51,13 @@ struct FakeRunnerOptions {
 class FakeRunner : public model::Runner {
  public:
   explicit FakeRunner(FakeRunnerOptions options) : options_(std::move(options)) {
-    info_ = {.vocab_size = kVocab, .dim = kDim, .max_positions = options_.max_positions,
-             .max_step_tokens = options_.step_tokens, .max_step_outputs = options_.step_outputs,
-             .max_slices = options_.slices, .cache_groups = {{options_.block_tokens, 0, options_.blocks}}};
+    info_ = {.vocab_size = kVocab,
+             .dim = kDim,
+             .max_positions = options_.max_positions,
+             .max_step_tokens = options_.step_tokens,
+             .max_step_outputs = options_.step_outputs,
+             .max_slices = options_.slices,
+             .cache_groups = {{options_.block_tokens, 0, options_.blocks}}};
     cache_.assign(static_cast<std::size_t>(options_.blocks * options_.block_tokens), -1);
   }
 
@@ -76,8 +81,9 @@ class FakeRunner : public model::Runner {
     }
     MILLRACE_CHECK(n_tokens <= options_.step_tokens, "a step has too many tokens");
     for (const auto& slice : slices) compute(slice);
-    MILLRACE_CHECK(static_cast<int>(logits_.size()) / kVocab + static_cast<int>(hidden_.size()) / kDim <= options_.step_outputs,
-                   "a step returns too many rows");
+    MILLRACE_CHECK(
+        static_cast<int>(logits_.size()) / kVocab + static_cast<int>(hidden_.size()) / kDim <= options_.step_outputs,
+        "a step returns too many rows");
     return {steps_++};
   }
 
@@ -93,7 +99,8 @@ class FakeRunner : public model::Runner {
     const auto n = static_cast<std::size_t>(options_.block_tokens);
     for (std::size_t i = 0; i < from.size(); ++i)
       for (std::size_t j = 0; j < n; ++j)
-        cache_.at(static_cast<std::size_t>(to[i].value) * n + j) = cache_.at(static_cast<std::size_t>(from[i].value) * n + j);
+        cache_.at(static_cast<std::size_t>(to[i].value) * n + j) =
+            cache_.at(static_cast<std::size_t>(from[i].value) * n + j);
   }
 
  private:
@@ -109,8 +116,8 @@ class FakeRunner : public model::Runner {
     for (int position = 0; position < end; ++position) {
       tokens.push_back(cell(slice, position));
       MILLRACE_CHECK(tokens.back() >= 0, "a position was read before it was written");
-      const bool returned = slice.outputs == model::Outputs::last ? position == end - 1
-                                                                  : slice.outputs != model::Outputs::none;
+      const bool returned =
+          slice.outputs == model::Outputs::last ? position == end - 1 : slice.outputs != model::Outputs::none;
       if (position < slice.first || !returned) continue;
       const bool hidden = slice.outputs == model::Outputs::hidden;
       const auto row = row_of(state_after(tokens), hidden ? kDim : kVocab);

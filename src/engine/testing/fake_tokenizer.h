@@ -19,8 +19,8 @@ class FakeTokenizer : public text::Tokenizer {
   std::vector<TokenId> encode(const text::MarkedText&) const override { return {}; }
   std::vector<TokenId> add_special(std::vector<TokenId> ids) const override { return ids; }
   std::string_view piece(TokenId token) const override {
-    static constexpr std::array<std::string_view, 10> kOdd = {
-        "<end>", "<control>", " ", "ST", "OP", "\xC3", "\xA9", "\xE2\x82", "\xAC", ". "};
+    static constexpr std::array<std::string_view, 10> kOdd = {"<end>", "<control>", " ",        "ST",   "OP",
+                                                              "\xC3",  "\xA9",      "\xE2\x82", "\xAC", ". "};
     static constexpr std::string_view kLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
     const auto i = static_cast<std::size_t>(token);
     return i < kOdd.size() ? kOdd[i] : kLetters.substr(i - kOdd.size(), 1);

@@ -37,7 +37,8 @@ const typename T::type* block_of(const AttendArgs& p, const std::uint8_t* cache,
 
 /// scores[i * kKeyTile + 8 j ...] = scale * q[i] . k for QT queries and 8 NV tokens, all in the block where k points.
 template <class T, int QT, int NV>
-void score(const Query* queries, const typename T::type* k, int64_t block_tokens, int64_t head_dim, float scale, float* scores) {
+void score(const Query* queries, const typename T::type* k, int64_t block_tokens, int64_t head_dim, float scale,
+           float* scores) {
   __m256 sum[QT][NV];
 #pragma GCC unroll 8
   for (int i = 0; i < QT; ++i)
@@ -60,7 +61,8 @@ void score(const Query* queries, const typename T::type* k, int64_t block_tokens
 #pragma GCC unroll 8
   for (int i = 0; i < QT; ++i)
 #pragma GCC unroll 8
-    for (int j = 0; j < NV; ++j) _mm256_store_ps(scores + i * kKeyTile + 8 * j, _mm256_mul_ps(sum[i][j], _mm256_set1_ps(scale)));
+    for (int j = 0; j < NV; ++j)
+      _mm256_store_ps(scores + i * kKeyTile + 8 * j, _mm256_mul_ps(sum[i][j], _mm256_set1_ps(scale)));
 }
 
 /// Scores of tokens [begin, end) of one tile, whole vectors around them included.
@@ -89,7 +91,8 @@ void score_tile(const AttendArgs& p, const Query* queries, int64_t begin, int64_
 void soften(const Query& query, int64_t begin, int64_t end, int64_t head_dim, float* scores) {
   const __m256 none = _mm256_set1_ps(-__builtin_inff());
   const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
-  const __m256i before = _mm256_set1_epi32(static_cast<int>(begin) - 1), after = _mm256_set1_epi32(static_cast<int>(end));
+  const __m256i before = _mm256_set1_epi32(static_cast<int>(begin) - 1),
+                after = _mm256_set1_epi32(static_cast<int>(end));
   __m256 most = none;
   for (int64_t t = begin / 8 * 8; t < end; t += 8) {
     const __m256i index = _mm256_add_epi32(lane, _mm256_set1_epi32(static_cast<int>(t)));
@@ -132,7 +135,8 @@ void weigh(const AttendArgs& p, const Query* queries, int64_t begin, int64_t end
 #pragma GCC unroll 8
   for (int i = 0; i < QT; ++i)
 #pragma GCC unroll 8
-    for (int j = 0; j < NV; ++j) sum[i][j] = kPartial ? load_part(queries[i].o + d, n) : _mm256_loadu_ps(queries[i].o + d + 8 * j);
+    for (int j = 0; j < NV; ++j)
+      sum[i][j] = kPartial ? load_part(queries[i].o + d, n) : _mm256_loadu_ps(queries[i].o + d + 8 * j);
   for (int64_t t = begin; t < end;) {
     const auto* v = block_of<T>(p, p.v_cache, t) + t % p.block_tokens * p.head_dim + d;
     const int64_t stop = min64(end, (t / p.block_tokens + 1) * p.block_tokens);
@@ -191,9 +195,11 @@ void step(const AttendArgs& p, const Query* queries, int64_t tile) {
   for (int i = 0; i < QT; ++i)
     if (begin[i] < end[i]) soften(queries[i], begin[i] - tile, end[i] - tile, p.head_dim, p.scratch + i * kKeyTile);
   if (common_first >= common_last) common_first = common_last = last;  // nothing in common: each alone
-  for (int i = 0; i < QT; ++i) weigh_tile<T, 1>(p, queries + i, begin[i], min64(end[i], common_first), p.scratch + i * kKeyTile);
+  for (int i = 0; i < QT; ++i)
+    weigh_tile<T, 1>(p, queries + i, begin[i], min64(end[i], common_first), p.scratch + i * kKeyTile);
   weigh_tile<T, QT>(p, queries, common_first, common_last, p.scratch);
-  for (int i = 0; i < QT; ++i) weigh_tile<T, 1>(p, queries + i, max64(begin[i], common_last), end[i], p.scratch + i * kKeyTile);
+  for (int i = 0; i < QT; ++i)
+    weigh_tile<T, 1>(p, queries + i, max64(begin[i], common_last), end[i], p.scratch + i * kKeyTile);
 }
 
 template <class T>
@@ -210,12 +216,24 @@ void attend(const AttendArgs& p) {
       Query at[kMaxQueries];
       for (int64_t j = 0; j < count; ++j) at[j] = query_at(p, i + j);
       switch (count) {
-        case 1: step<T, 1>(p, at, tile); break;
-        case 2: step<T, 2>(p, at, tile); break;
-        case 3: step<T, 3>(p, at, tile); break;
-        case 4: step<T, 4>(p, at, tile); break;
-        case 5: step<T, 5>(p, at, tile); break;
-        default: step<T, 6>(p, at, tile); break;
+        case 1:
+          step<T, 1>(p, at, tile);
+          break;
+        case 2:
+          step<T, 2>(p, at, tile);
+          break;
+        case 3:
+          step<T, 3>(p, at, tile);
+          break;
+        case 4:
+          step<T, 4>(p, at, tile);
+          break;
+        case 5:
+          step<T, 5>(p, at, tile);
+          break;
+        default:
+          step<T, 6>(p, at, tile);
+          break;
       }
       i += count;
     }

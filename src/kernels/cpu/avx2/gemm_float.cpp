@@ -14,7 +14,8 @@ struct Plain {
   static constexpr int64_t kStep = 1;  // values of k per step
 
   template <int MR, int NR>
-  static void step(const float* a, int64_t a_stride, const std::uint8_t* w, int64_t w_stride, __m256 (&f)[MR][NR]) {
+  [[gnu::always_inline]] static void step(const float* a, int64_t a_stride, const std::uint8_t* w, int64_t w_stride,
+                                          __m256 (&f)[MR][NR]) {
     __m256 weight[NR];
 #pragma GCC unroll 8
     for (int j = 0; j < NR; ++j) weight[j] = T::load8(reinterpret_cast<const typename T::type*>(w + j * w_stride));
@@ -26,7 +27,7 @@ struct Plain {
     }
   }
   template <int MR, int NR>
-  static void last(const float*, int64_t, const std::uint8_t*, int64_t, __m256 (&)[MR][NR]) {}
+  [[gnu::always_inline]] static void last(const float*, int64_t, const std::uint8_t*, int64_t, __m256 (&)[MR][NR]) {}
 };
 
 /// bf16 panels: [k / 2][8][2].
@@ -35,7 +36,8 @@ struct Pairs {
   static constexpr int64_t kStep = 2;
 
   template <int MR, int NR>
-  static void multiply(const std::int32_t (&pair)[MR], const std::uint8_t* w, int64_t w_stride, __m256 (&f)[MR][NR]) {
+  [[gnu::always_inline]] static void multiply(const std::int32_t (&pair)[MR], const std::uint8_t* w, int64_t w_stride,
+                                              __m256 (&f)[MR][NR]) {
     const __m256i upper = _mm256_set1_epi32(static_cast<int>(0xFFFF0000u));
     __m256 first[NR], second[NR];
 #pragma GCC unroll 8
@@ -47,13 +49,15 @@ struct Pairs {
 #pragma GCC unroll 8
     for (int i = 0; i < MR; ++i) {
       const __m256i x = _mm256_set1_epi32(pair[i]);
-      const __m256 x0 = _mm256_castsi256_ps(_mm256_slli_epi32(x, 16)), x1 = _mm256_castsi256_ps(_mm256_and_si256(x, upper));
+      const __m256 x0 = _mm256_castsi256_ps(_mm256_slli_epi32(x, 16)),
+                   x1 = _mm256_castsi256_ps(_mm256_and_si256(x, upper));
 #pragma GCC unroll 8
       for (int j = 0; j < NR; ++j) f[i][j] = _mm256_fmadd_ps(x1, second[j], _mm256_fmadd_ps(x0, first[j], f[i][j]));
     }
   }
   template <int MR, int NR>
-  static void step(const std::uint16_t* a, int64_t a_stride, const std::uint8_t* w, int64_t w_stride, __m256 (&f)[MR][NR]) {
+  [[gnu::always_inline]] static void step(const std::uint16_t* a, int64_t a_stride, const std::uint8_t* w,
+                                          int64_t w_stride, __m256 (&f)[MR][NR]) {
     std::int32_t pair[MR];
 #pragma GCC unroll 8
     for (int i = 0; i < MR; ++i) __builtin_memcpy(&pair[i], a + i * a_stride, 4);
@@ -61,7 +65,8 @@ struct Pairs {
   }
   /// The last pair of an odd k: its second value counts as 0.
   template <int MR, int NR>
-  static void last(const std::uint16_t* a, int64_t a_stride, const std::uint8_t* w, int64_t w_stride, __m256 (&f)[MR][NR]) {
+  [[gnu::always_inline]] static void last(const std::uint16_t* a, int64_t a_stride, const std::uint8_t* w,
+                                          int64_t w_stride, __m256 (&f)[MR][NR]) {
     std::int32_t pair[MR];
 #pragma GCC unroll 8
     for (int i = 0; i < MR; ++i) pair[i] = a[i * a_stride];
@@ -79,7 +84,8 @@ template <class Format, int kWeightBytes, int MR, int NR>
 #pragma GCC unroll 8
     for (int j = 0; j < NR; ++j) f[i][j] = _mm256_setzero_ps();
   int64_t k = 0;
-  for (; k + Format::kStep <= p.k; k += Format::kStep, w += kWeightBytes) Format::template step<MR, NR>(a + k, p.a_stride, w, p.panel_bytes, f);
+  for (; k + Format::kStep <= p.k; k += Format::kStep, w += kWeightBytes)
+    Format::template step<MR, NR>(a + k, p.a_stride, w, p.panel_bytes, f);
   if (k < p.k) Format::template last<MR, NR>(a + k, p.a_stride, w, p.panel_bytes, f);
 #pragma GCC unroll 8
   for (int i = 0; i < MR; ++i)

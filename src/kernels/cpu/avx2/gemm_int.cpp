@@ -13,17 +13,21 @@ namespace {
 
 enum class Format { q4_0, q4_1, q8_0 };
 
-__m256i broadcast4(const std::int8_t* p) { return _mm256_castps_si256(_mm256_broadcast_ss(reinterpret_cast<const float*>(p))); }
+__m256i broadcast4(const std::int8_t* p) {
+  return _mm256_castps_si256(_mm256_broadcast_ss(reinterpret_cast<const float*>(p)));
+}
 
 /// Has v computed here. Left alone, GCC 12 delays a block's additions to its end and spills every product until then:
 /// half the speed.
-void settle(__m256i& v) { asm("" : "+x"(v)); }
+[[gnu::always_inline]] inline void settle(__m256i& v) { asm("" : "+x"(v)); }
 
 __m256i load32(const std::uint8_t* p) { return _mm256_load_si256(reinterpret_cast<const __m256i*>(p)); }
 
 /// acc = exact dot products of one block: MR rows of `a` (stride a_stride), NR panels' data at `w` (stride w_stride).
+/// Inlined, or acc would live in memory.
 template <int MR, int NR>
-inline void dot4(const std::int8_t* a, int64_t a_stride, const std::uint8_t* w, int64_t w_stride, __m256i (&acc)[MR][NR]) {
+[[gnu::always_inline]] inline void dot4(const std::int8_t* a, int64_t a_stride, const std::uint8_t* w, int64_t w_stride,
+                                        __m256i (&acc)[MR][NR]) {
   const __m256i low = _mm256_set1_epi8(15);
 #pragma GCC unroll 4
   for (int s = 0; s < 4; ++s) {
@@ -41,7 +45,8 @@ inline void dot4(const std::int8_t* a, int64_t a_stride, const std::uint8_t* w, 
 #pragma GCC unroll 8
       for (int j = 0; j < NR; ++j) {
         const __m256i first = _mm256_maddubs_epi16(lo[j], x);
-        acc[i][j] = _mm256_add_epi16(s == 0 ? first : _mm256_add_epi16(acc[i][j], first), _mm256_maddubs_epi16(hi[j], y));
+        acc[i][j] =
+            _mm256_add_epi16(s == 0 ? first : _mm256_add_epi16(acc[i][j], first), _mm256_maddubs_epi16(hi[j], y));
         settle(acc[i][j]);
       }
     }
@@ -53,7 +58,8 @@ inline void dot4(const std::int8_t* a, int64_t a_stride, const std::uint8_t* w, 
 }
 
 template <int MR, int NR>
-inline void dot8(const std::int8_t* a, int64_t a_stride, const std::uint8_t* w, int64_t w_stride, __m256i (&acc)[MR][NR]) {
+[[gnu::always_inline]] inline void dot8(const std::int8_t* a, int64_t a_stride, const std::uint8_t* w, int64_t w_stride,
+                                        __m256i (&acc)[MR][NR]) {
   const __m256i ones = _mm256_set1_epi16(1);
 #pragma GCC unroll 8
   for (int s = 0; s < 8; ++s) {
@@ -107,7 +113,8 @@ template <Format kFormat, int MR, int NR>
 #pragma GCC unroll 8
     for (int j = 0; j < NR; ++j) {
       d[j] = F16::load8(reinterpret_cast<const std::uint16_t*>(scales + j * p.panel_bytes + b * 16));
-      if constexpr (kFormat == Format::q4_1) m[j] = F16::load8(reinterpret_cast<const std::uint16_t*>(mins + j * p.panel_bytes + b * 16));
+      if constexpr (kFormat == Format::q4_1)
+        m[j] = F16::load8(reinterpret_cast<const std::uint16_t*>(mins + j * p.panel_bytes + b * 16));
     }
 #pragma GCC unroll 8
     for (int i = 0; i < MR; ++i) {

@@ -30,7 +30,8 @@ void transpose8(__m256 (&v)[8]) {
 
 /// `tokens` <= 8 rows of K (stride kv_stride) into columns of a block.
 template <class T>
-void write_k(const float* k, int64_t kv_stride, int64_t tokens, int64_t head_dim, typename T::type* to, int64_t block_tokens) {
+void write_k(const float* k, int64_t kv_stride, int64_t tokens, int64_t head_dim, typename T::type* to,
+             int64_t block_tokens) {
   for (int64_t d = 0; d < head_dim; d += 8) {
     const int64_t n = min64(8, head_dim - d);
     __m256 v[8];
@@ -47,11 +48,13 @@ void kv_write(const KvWriteArgs& p) {
     const int64_t position = p.first_position + r, slot = position % p.block_tokens;
     const int64_t tokens = min64(p.rows - r, 8 - slot % 8);  // up to a multiple of 8: never across a block
     const int64_t block = p.table[position / p.block_tokens] * p.block_stride;
-    write_k<T>(p.k + r * p.kv_stride, p.kv_stride, tokens, p.head_dim, reinterpret_cast<Element*>(p.k_cache + block) + slot, p.block_tokens);
+    write_k<T>(p.k + r * p.kv_stride, p.kv_stride, tokens, p.head_dim,
+               reinterpret_cast<Element*>(p.k_cache + block) + slot, p.block_tokens);
     Element* v = reinterpret_cast<Element*>(p.v_cache + block) + slot * p.head_dim;
     for (int64_t t = 0; t < tokens; ++t)
       for (int64_t d = 0; d < p.head_dim; d += 8)
-        store_elements<T>(v + t * p.head_dim + d, p.head_dim - d, load_upto(p.v + (r + t) * p.kv_stride + d, p.head_dim - d));
+        store_elements<T>(v + t * p.head_dim + d, p.head_dim - d,
+                          load_upto(p.v + (r + t) * p.kv_stride + d, p.head_dim - d));
     r += tokens;
   }
 }

@@ -56,14 +56,16 @@ void rms_norm_f32(const RmsNormArgs& p) {
 void quantize_q8(const QuantizeArgs& p) {
   for (int64_t b = 0; b < p.rows * (p.k / 32); ++b) {
     const float* x = p.x + b * 32;
-    const __m256 v0 = _mm256_loadu_ps(x), v1 = _mm256_loadu_ps(x + 8), v2 = _mm256_loadu_ps(x + 16), v3 = _mm256_loadu_ps(x + 24);
+    const __m256 v0 = _mm256_loadu_ps(x), v1 = _mm256_loadu_ps(x + 8), v2 = _mm256_loadu_ps(x + 16),
+                 v3 = _mm256_loadu_ps(x + 24);
     __m256 most = _mm256_max_ps(absolute(v0), _mm256_setzero_ps());  // the second operand survives a NaN in the first
     most = _mm256_max_ps(absolute(v1), most);
     most = _mm256_max_ps(absolute(v2), most);
     most = _mm256_max_ps(absolute(v3), most);
     const float amax = max_lanes(most);
     const __m256 inverse = _mm256_set1_ps(amax > 0 ? 127.0f / amax : 0.0f);
-    const __m256i q0 = round_q8(v0, inverse), q1 = round_q8(v1, inverse), q2 = round_q8(v2, inverse), q3 = round_q8(v3, inverse);
+    const __m256i q0 = round_q8(v0, inverse), q1 = round_q8(v1, inverse), q2 = round_q8(v2, inverse),
+                  q3 = round_q8(v3, inverse);
     // The packs work within 128-bit halves: a final permutation of 32-bit groups brings them back in order.
     const __m256i bytes = _mm256_packs_epi16(_mm256_packs_epi32(q0, q1), _mm256_packs_epi32(q2, q3));
     const __m256i ordered = _mm256_permutevar8x32_epi32(bytes, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
@@ -95,7 +97,8 @@ void rope_f32(const RopeArgs& p) {
 
 void add_f32(const AddArgs& p) {
   int64_t i = 0;
-  for (; i + 8 <= p.n; i += 8) _mm256_storeu_ps(p.out + i, _mm256_add_ps(_mm256_loadu_ps(p.a + i), _mm256_loadu_ps(p.b + i)));
+  for (; i + 8 <= p.n; i += 8)
+    _mm256_storeu_ps(p.out + i, _mm256_add_ps(_mm256_loadu_ps(p.a + i), _mm256_loadu_ps(p.b + i)));
   for (; i < p.n; ++i) p.out[i] = p.a[i] + p.b[i];
 }
 

@@ -15,7 +15,8 @@ using std::int64_t;
 constexpr int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
 constexpr int64_t max64(int64_t a, int64_t b) { return a > b ? a : b; }
 
-/// The first n < 8 of p, the rest 0. Through memory, not vmaskmov: partial vectors are rare, and its store is slow on Zen.
+/// The first n < 8 of p, the rest 0. Through memory, not vmaskmov: partial vectors are rare, and its store is slow on
+/// Zen.
 inline __m256 load_part(const float* p, int64_t n) {
   alignas(32) float part[8] = {};
   for (int64_t i = 0; i < n; ++i) part[i] = p[i];
@@ -35,7 +36,8 @@ inline void store_upto(float* p, int64_t n, __m256 v) { n >= 8 ? _mm256_storeu_p
 inline __m256i round_bf16(__m256 x) {
   const __m256i bits = _mm256_castps_si256(x);
   const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
-  const __m256i rounded = _mm256_srli_epi32(_mm256_add_epi32(_mm256_add_epi32(bits, _mm256_set1_epi32(0x7FFF)), odd), 16);
+  const __m256i rounded =
+      _mm256_srli_epi32(_mm256_add_epi32(_mm256_add_epi32(bits, _mm256_set1_epi32(0x7FFF)), odd), 16);
   const __m256i quiet = _mm256_or_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(0x40));
   const __m256i is_nan = _mm256_castps_si256(_mm256_cmp_ps(x, x, _CMP_UNORD_Q));
   return _mm256_blendv_epi8(rounded, quiet, is_nan);
@@ -55,7 +57,9 @@ struct F32 {
 };
 struct F16 {
   using type = std::uint16_t;
-  static __m256 load8(const std::uint16_t* p) { return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))); }
+  static __m256 load8(const std::uint16_t* p) {
+    return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+  }
   static void store8(std::uint16_t* p, __m256 v) {
     v = _mm256_min_ps(_mm256_set1_ps(65504.0f), v);  // in this order NaN stays NaN
     v = _mm256_max_ps(_mm256_set1_ps(-65504.0f), v);
@@ -68,7 +72,9 @@ struct Bf16 {
     const __m128i halves = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(halves), 16));
   }
-  static void store8(std::uint16_t* p, __m256 v) { _mm_storeu_si128(reinterpret_cast<__m128i*>(p), pack_low_halves(round_bf16(v))); }
+  static void store8(std::uint16_t* p, __m256 v) {
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(p), pack_low_halves(round_bf16(v)));
+  }
 };
 
 /// The first n of p widened, the rest 0.

@@ -1,8 +1,9 @@
 // Flash attention over one split of a paged cache, on AVX-512.
 //
 // Up to six queries (neighbouring heads of one row, then the next row) share each load of K and V: 6 x 4 accumulators.
-// Scores: a vector is 16 tokens, one chain over d each. Values: a vector is 16 dimensions, one chain over t each. Queries
-// of a tile differ in which keys are theirs at its edges only; there each goes alone, so nobody meets a foreign key.
+// Scores: a vector is 16 tokens, one chain over d each. Values: a vector is 16 dimensions, one chain over t each.
+// Queries of a tile differ in which keys are theirs at its edges only; there each goes alone, so nobody meets a foreign
+// key.
 
 #include "kernels/cpu/avx512/kernels.h"
 #include "kernels/cpu/avx512/vec.h"
@@ -33,7 +34,8 @@ const typename T::type* block_of(const AttendArgs& p, const std::uint8_t* cache,
   return reinterpret_cast<const typename T::type*>(cache + p.table[t / p.block_tokens] * p.block_stride);
 }
 
-/// scores[i * kKeyTile + 16 j ...] = scale * q[i] . k for QT queries and 16 NV tokens, key<NV>(d) being their elements d.
+/// scores[i * kKeyTile + 16 j ...] = scale * q[i] . k for QT queries and 16 NV tokens, key<NV>(d) being their elements
+/// d.
 template <int QT, int NV, class Key>
 void score(const AttendArgs& p, const Query* queries, float* scores, Key key) {
   __m512 sum[QT][NV];
@@ -58,7 +60,8 @@ void score(const AttendArgs& p, const Query* queries, float* scores, Key key) {
 #pragma GCC unroll 8
   for (int i = 0; i < QT; ++i)
 #pragma GCC unroll 4
-    for (int j = 0; j < NV; ++j) _mm512_storeu_ps(scores + i * kKeyTile + 16 * j, _mm512_mul_ps(sum[i][j], _mm512_set1_ps(p.scale)));
+    for (int j = 0; j < NV; ++j)
+      _mm512_storeu_ps(scores + i * kKeyTile + 16 * j, _mm512_mul_ps(sum[i][j], _mm512_set1_ps(p.scale)));
 }
 
 /// Scores of tokens [begin, end) of one tile, whole vectors around them included.
@@ -172,9 +175,11 @@ void step(const AttendArgs& p, const Query* queries, int64_t tile) {
   for (int i = 0; i < QT; ++i)
     if (begin[i] < end[i]) soften(queries[i], begin[i] - tile, end[i] - tile, p.head_dim, p.scratch + i * kKeyTile);
   if (common_first >= common_last) common_first = common_last = last;  // nothing in common: each alone
-  for (int i = 0; i < QT; ++i) weigh_tile<T, 1>(p, queries + i, begin[i], min64(end[i], common_first), p.scratch + i * kKeyTile);
+  for (int i = 0; i < QT; ++i)
+    weigh_tile<T, 1>(p, queries + i, begin[i], min64(end[i], common_first), p.scratch + i * kKeyTile);
   weigh_tile<T, QT>(p, queries, common_first, common_last, p.scratch);
-  for (int i = 0; i < QT; ++i) weigh_tile<T, 1>(p, queries + i, max64(begin[i], common_last), end[i], p.scratch + i * kKeyTile);
+  for (int i = 0; i < QT; ++i)
+    weigh_tile<T, 1>(p, queries + i, max64(begin[i], common_last), end[i], p.scratch + i * kKeyTile);
 }
 
 template <class T>
@@ -191,12 +196,24 @@ void attend(const AttendArgs& p) {
       Query at[kMaxQueries];
       for (int64_t j = 0; j < count; ++j) at[j] = query_at(p, i + j);
       switch (count) {
-        case 1: step<T, 1>(p, at, tile); break;
-        case 2: step<T, 2>(p, at, tile); break;
-        case 3: step<T, 3>(p, at, tile); break;
-        case 4: step<T, 4>(p, at, tile); break;
-        case 5: step<T, 5>(p, at, tile); break;
-        default: step<T, 6>(p, at, tile); break;
+        case 1:
+          step<T, 1>(p, at, tile);
+          break;
+        case 2:
+          step<T, 2>(p, at, tile);
+          break;
+        case 3:
+          step<T, 3>(p, at, tile);
+          break;
+        case 4:
+          step<T, 4>(p, at, tile);
+          break;
+        case 5:
+          step<T, 5>(p, at, tile);
+          break;
+        default:
+          step<T, 6>(p, at, tile);
+          break;
       }
       i += count;
     }

@@ -14,7 +14,8 @@ struct Plain {
   static constexpr int64_t kStep = 1, kWeightBytes = 16 * sizeof(typename T::type);
 
   template <int MR, int NR>
-  static void step(const float* a, int64_t a_stride, const std::uint8_t* w, int64_t w_stride, __m512 (&f)[MR][NR]) {
+  [[gnu::always_inline]] static void step(const float* a, int64_t a_stride, const std::uint8_t* w, int64_t w_stride,
+                                          __m512 (&f)[MR][NR]) {
     __m512 weight[NR];
 #pragma GCC unroll 8
     for (int j = 0; j < NR; ++j) weight[j] = T::load16(reinterpret_cast<const typename T::type*>(w + j * w_stride));
@@ -26,7 +27,7 @@ struct Plain {
     }
   }
   template <int MR, int NR>
-  static void last(const float*, int64_t, const std::uint8_t*, int64_t, __m512 (&)[MR][NR]) {}
+  [[gnu::always_inline]] static void last(const float*, int64_t, const std::uint8_t*, int64_t, __m512 (&)[MR][NR]) {}
 };
 
 /// bf16 panels, [k / 2][16][2], without vdpbf16ps: both halves of a pair are widened by a shift and a mask.
@@ -36,7 +37,8 @@ struct Pairs {
   static constexpr int64_t kStep = 2, kWeightBytes = 64;
 
   template <int MR, int NR>
-  static void multiply(const std::int32_t (&pair)[MR], const std::uint8_t* w, int64_t w_stride, __m512 (&f)[MR][NR]) {
+  [[gnu::always_inline]] static void multiply(const std::int32_t (&pair)[MR], const std::uint8_t* w, int64_t w_stride,
+                                              __m512 (&f)[MR][NR]) {
     const __m512i upper = _mm512_set1_epi32(static_cast<int>(0xFFFF0000u));
     __m512 first[NR], second[NR];
 #pragma GCC unroll 8
@@ -48,13 +50,15 @@ struct Pairs {
 #pragma GCC unroll 8
     for (int i = 0; i < MR; ++i) {
       const __m512i x = _mm512_set1_epi32(pair[i]);
-      const __m512 x0 = _mm512_castsi512_ps(_mm512_slli_epi32(x, 16)), x1 = _mm512_castsi512_ps(_mm512_and_si512(x, upper));
+      const __m512 x0 = _mm512_castsi512_ps(_mm512_slli_epi32(x, 16)),
+                   x1 = _mm512_castsi512_ps(_mm512_and_si512(x, upper));
 #pragma GCC unroll 8
       for (int j = 0; j < NR; ++j) f[i][j] = _mm512_fmadd_ps(x1, second[j], _mm512_fmadd_ps(x0, first[j], f[i][j]));
     }
   }
   template <int MR, int NR>
-  static void step(const std::uint16_t* a, int64_t a_stride, const std::uint8_t* w, int64_t w_stride, __m512 (&f)[MR][NR]) {
+  [[gnu::always_inline]] static void step(const std::uint16_t* a, int64_t a_stride, const std::uint8_t* w,
+                                          int64_t w_stride, __m512 (&f)[MR][NR]) {
     std::int32_t pair[MR];
 #pragma GCC unroll 8
     for (int i = 0; i < MR; ++i) __builtin_memcpy(&pair[i], a + i * a_stride, 4);
@@ -62,7 +66,8 @@ struct Pairs {
   }
   /// The last pair of an odd k: its second value counts as 0.
   template <int MR, int NR>
-  static void last(const std::uint16_t* a, int64_t a_stride, const std::uint8_t* w, int64_t w_stride, __m512 (&f)[MR][NR]) {
+  [[gnu::always_inline]] static void last(const std::uint16_t* a, int64_t a_stride, const std::uint8_t* w,
+                                          int64_t w_stride, __m512 (&f)[MR][NR]) {
     std::int32_t pair[MR];
 #pragma GCC unroll 8
     for (int i = 0; i < MR; ++i) pair[i] = a[i * a_stride];

@@ -20,8 +20,10 @@ __m512i broadcast4(const std::int8_t* p) {
 }
 
 /// acc += dot products of one block: MR rows of `a` (stride a_stride), NR panels' data at `w` (stride w_stride).
+/// Inlined, or acc would live in memory.
 template <Format kFormat, int MR, int NR>
-void dot(const std::int8_t* a, int64_t a_stride, const std::uint8_t* w, int64_t w_stride, __m512i (&acc)[MR][NR]) {
+[[gnu::always_inline]] inline void dot(const std::int8_t* a, int64_t a_stride, const std::uint8_t* w, int64_t w_stride,
+                                       __m512i (&acc)[MR][NR]) {
   constexpr bool k4Bit = kFormat != Format::q8_0;
   const __m512i low = _mm512_set1_epi8(15), top = _mm512_set1_epi8(-128);
 #pragma GCC unroll 8
@@ -84,11 +86,13 @@ template <Format kFormat, int MR, int NR>
 #pragma GCC unroll 4
     for (int j = 0; j < NR; ++j) {
       d[j] = F16::load16(reinterpret_cast<const std::uint16_t*>(scales + j * p.panel_bytes + b * 32));
-      if constexpr (kFormat == Format::q4_1) m[j] = F16::load16(reinterpret_cast<const std::uint16_t*>(mins + j * p.panel_bytes + b * 32));
+      if constexpr (kFormat == Format::q4_1)
+        m[j] = F16::load16(reinterpret_cast<const std::uint16_t*>(mins + j * p.panel_bytes + b * 32));
     }
 #pragma GCC unroll 8
     for (int i = 0; i < MR; ++i) {
-      // The accumulator times the row's scale first, then the weight's: multiplying the scales first costs 20 % (study).
+      // The accumulator times the row's scale first, then the weight's: multiplying the scales first costs 20 %
+      // (study).
       const __m512 scale = _mm512_set1_ps(a_scale[i * p.blocks + b]);
       const __m512 offset = _mm512_mul_ps(_mm512_set1_ps(static_cast<float>(a_sum[i * p.blocks + b])), scale);
 #pragma GCC unroll 4

@@ -19,7 +19,9 @@ inline __m256 upper_half(simde__m512 v) {
   return halves[1];
 }
 inline __m256 lower_half(simde__m512 v) { return _mm512_castps512_ps256(v); }
-inline simde__m512 both(__m256 lower, __m256 upper) { return _mm512_insertf32x8(_mm512_castps256_ps512(lower), upper, 1); }
+inline simde__m512 both(__m256 lower, __m256 upper) {
+  return _mm512_insertf32x8(_mm512_castps256_ps512(lower), upper, 1);
+}
 inline simde__m512i both_int(__m256i lower, __m256i upper) {
   return _mm512_castps_si512(both(_mm256_castsi256_ps(lower), _mm256_castsi256_ps(upper)));
 }
@@ -29,13 +31,16 @@ inline __m256i upper_int(simde__m512i v) { return _mm256_castps_si256(upper_half
 /// Exact, unlike vpmaddubsw: even and odd bytes apart, widened to 16 bits. Not inlined: a tile has a hundred of them.
 [[maybe_unused, gnu::noinline]] simde__m512i emulated_dpbusd_epi32(simde__m512i sum, simde__m512i u, simde__m512i s) {
   const auto half = [](__m256i acc, __m256i a, __m256i b) {
-    const __m256i even = _mm256_madd_epi16(_mm256_and_si256(a, _mm256_set1_epi16(255)), _mm256_srai_epi16(_mm256_slli_epi16(b, 8), 8));
+    const __m256i even =
+        _mm256_madd_epi16(_mm256_and_si256(a, _mm256_set1_epi16(255)), _mm256_srai_epi16(_mm256_slli_epi16(b, 8), 8));
     const __m256i odd = _mm256_madd_epi16(_mm256_srli_epi16(a, 8), _mm256_srai_epi16(b, 8));
     return _mm256_add_epi32(acc, _mm256_add_epi32(even, odd));
   };
   return both_int(half(lower_int(sum), lower_int(u), lower_int(s)), half(upper_int(sum), upper_int(u), upper_int(s)));
 }
-inline simde__m512 emulated_cvtepi32_ps(simde__m512i v) { return both(_mm256_cvtepi32_ps(lower_int(v)), _mm256_cvtepi32_ps(upper_int(v))); }
+inline simde__m512 emulated_cvtepi32_ps(simde__m512i v) {
+  return both(_mm256_cvtepi32_ps(lower_int(v)), _mm256_cvtepi32_ps(upper_int(v)));
+}
 inline simde__m512i emulated_cvtps_epi32(simde__m512 v) {
   return both_int(_mm256_cvtps_epi32(lower_half(v)), _mm256_cvtps_epi32(upper_half(v)));
 }
@@ -43,7 +48,8 @@ inline simde__m512 emulated_cvtph_ps(__m256i v) {
   return both(_mm256_cvtph_ps(_mm256_castsi256_si128(v)), _mm256_cvtph_ps(_mm256_extracti128_si256(v, 1)));
 }
 inline simde__m512i emulated_cvtepu16_epi32(__m256i v) {
-  return both_int(_mm256_cvtepu16_epi32(_mm256_castsi256_si128(v)), _mm256_cvtepu16_epi32(_mm256_extracti128_si256(v, 1)));
+  return both_int(_mm256_cvtepu16_epi32(_mm256_castsi256_si128(v)),
+                  _mm256_cvtepu16_epi32(_mm256_extracti128_si256(v, 1)));
 }
 inline simde__m512i emulated_srai_epi32(simde__m512i v, int count) {
   return both_int(_mm256_srai_epi32(lower_int(v), count), _mm256_srai_epi32(upper_int(v), count));

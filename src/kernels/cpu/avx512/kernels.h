@@ -1,7 +1,8 @@
 #pragma once
 
 // The kernels of this level; the others stay AVX2's, which already wait for memory only. Needs -mavx512f, bw, vl, dq,
-// vnni on top of AVX2's flags; or -DMILLRACE_SIMDE, which also renames everything, so that both fit in one test program.
+// vnni on top of AVX2's flags; or -DMILLRACE_SIMDE, which also renames everything, so that both fit in one test
+// program.
 
 #include "kernels/kernel_table.h"
 
@@ -29,5 +30,8 @@ void swiglu_f32(const SwiGluArgs& p);
 void attend_f32(const AttendArgs& p);
 void attend_f16(const AttendArgs& p);
 void attend_bf16(const AttendArgs& p);
+void roof_int8(const RoofArgs& p);
+void roof_f32(const RoofArgs& p);
+void roof_read(const RoofArgs& p);
 
 }  // namespace millrace::kernels::MILLRACE_AVX512

@@ -42,7 +42,8 @@ void quantize_q8(const QuantizeArgs& p) {
   for (int64_t b = 0; b < p.rows * (p.k / 32); ++b) {
     const float* x = p.x + b * 32;
     const __m512 lower = _mm512_loadu_ps(x), upper = _mm512_loadu_ps(x + 16);
-    __m512 most = _mm512_max_ps(_mm512_abs_ps(lower), _mm512_setzero_ps());  // the second operand survives a NaN in the first
+    __m512 most =
+        _mm512_max_ps(_mm512_abs_ps(lower), _mm512_setzero_ps());  // the second operand survives a NaN in the first
     most = _mm512_max_ps(_mm512_abs_ps(upper), most);
     const float amax = max_lanes(most);
     const __m512 inverse = _mm512_set1_ps(amax > 0 ? 127.0f / amax : 0.0f);

@@ -12,6 +12,17 @@ namespace {
 
 using std::int64_t;
 
+/// Has v computed here (roof loops).
+#ifdef MILLRACE_SIMDE  // emulated vectors are no registers, and nobody times them
+template <class T>
+inline void keep(T&) {}
+#else
+template <class T>
+inline void keep(T& v) {
+  asm volatile("" : "+v"(v));
+}
+#endif
+
 constexpr int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
 constexpr int64_t max64(int64_t a, int64_t b) { return a > b ? a : b; }
 
@@ -19,17 +30,22 @@ constexpr int64_t max64(int64_t a, int64_t b) { return a > b ? a : b; }
 inline __mmask16 first_lanes(int64_t n) { return static_cast<__mmask16>(n >= 16 ? 0xFFFF : (1 << n) - 1); }
 
 /// The first n of p, the rest 0; and back.
-inline __m512 load_upto(const float* p, int64_t n) { return n >= 16 ? _mm512_loadu_ps(p) : _mm512_maskz_loadu_ps(first_lanes(n), p); }
+inline __m512 load_upto(const float* p, int64_t n) {
+  return n >= 16 ? _mm512_loadu_ps(p) : _mm512_maskz_loadu_ps(first_lanes(n), p);
+}
 inline void store_upto(float* p, int64_t n, __m512 v) {
   if (n >= 16) return _mm512_storeu_ps(p, v);
   _mm512_mask_storeu_ps(p, first_lanes(n), v);
 }
 
 inline __m256i load16_halves(const std::uint16_t* p) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)); }
-inline __m256i join(__m128i lower, __m128i upper) { return _mm256_inserti128_si256(_mm256_castsi128_si256(lower), upper, 1); }
+inline __m256i join(__m128i lower, __m128i upper) {
+  return _mm256_inserti128_si256(_mm256_castsi128_si256(lower), upper, 1);
+}
 inline __m128i load8_halves(const std::uint16_t* p) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p)); }
 
-/// Element types of the KV cache and of float weights: 16 neighbours widened; the first n, the rest 0; 8 from two places.
+/// Element types of the KV cache and of float weights: 16 neighbours widened; the first n, the rest 0; 8 from two
+/// places.
 struct F32 {
   using type = float;
   static __m512 load16(const float* p) { return _mm512_loadu_ps(p); }
@@ -41,16 +57,22 @@ struct F32 {
 struct F16 {
   using type = std::uint16_t;
   static __m512 load16(const std::uint16_t* p) { return _mm512_cvtph_ps(load16_halves(p)); }
-  static __m512 load_first(const std::uint16_t* p, int64_t n) { return _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(first_lanes(n), p)); }
+  static __m512 load_first(const std::uint16_t* p, int64_t n) {
+    return _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(first_lanes(n), p));
+  }
   static __m512 load_two(const std::uint16_t* lower, const std::uint16_t* upper) {
     return _mm512_cvtph_ps(join(load8_halves(lower), load8_halves(upper)));
   }
 };
 struct Bf16 {
   using type = std::uint16_t;
-  static __m512 widen(__m256i halves) { return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(halves), 16)); }
+  static __m512 widen(__m256i halves) {
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(halves), 16));
+  }
   static __m512 load16(const std::uint16_t* p) { return widen(load16_halves(p)); }
-  static __m512 load_first(const std::uint16_t* p, int64_t n) { return widen(_mm256_maskz_loadu_epi16(first_lanes(n), p)); }
+  static __m512 load_first(const std::uint16_t* p, int64_t n) {
+    return widen(_mm256_maskz_loadu_epi16(first_lanes(n), p));
+  }
   static __m512 load_two(const std::uint16_t* lower, const std::uint16_t* upper) {
     return widen(join(load8_halves(lower), load8_halves(upper)));
   }

@@ -29,13 +29,16 @@ struct Bf16 {
 template <class Kv>
 float element(const AttendArgs& p, const std::uint8_t* cache, std::int64_t t, std::int64_t index) {
   typename Kv::type value;
-  std::memcpy(&value, cache + p.table[t / p.block_tokens] * p.block_stride + index * static_cast<std::int64_t>(sizeof(value)), sizeof(value));
+  std::memcpy(&value,
+              cache + p.table[t / p.block_tokens] * p.block_stride + index * static_cast<std::int64_t>(sizeof(value)),
+              sizeof(value));
   return Kv::widen(value);
 }
 
 /// One online-softmax step: keys [begin, end), all within one tile and all the row's own.
 template <class Kv>
-void attend_tile(const AttendArgs& p, const float* q, std::int64_t begin, std::int64_t end, float& m, float& l, float* o) {
+void attend_tile(const AttendArgs& p, const float* q, std::int64_t begin, std::int64_t end, float& m, float& l,
+                 float* o) {
   float s[kKeyTile] = {};  // by position in the tile; after exp, 0 where the row has no key
   float new_m = m;
   for (std::int64_t t = begin; t < end; ++t) {

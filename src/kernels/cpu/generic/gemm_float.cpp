@@ -33,24 +33,30 @@ void gemm(const Args& p, std::int64_t k_end, Weight weight, Activation activatio
 }  // namespace
 
 void gemm_f32(const GemmFloatArgs& p) {
-  gemm(p, p.k, [](const std::uint8_t* panel, std::int64_t k, std::int64_t row) { return load<float>(panel, k * kPanelRows + row); },
-       [&](std::int64_t r, std::int64_t k) { return p.a[r * p.a_stride + k]; });
+  gemm(
+      p, p.k,
+      [](const std::uint8_t* panel, std::int64_t k, std::int64_t row) {
+        return load<float>(panel, k * kPanelRows + row);
+      },
+      [&](std::int64_t r, std::int64_t k) { return p.a[r * p.a_stride + k]; });
 }
 
 void gemm_f16(const GemmFloatArgs& p) {
-  gemm(p, p.k,
-       [](const std::uint8_t* panel, std::int64_t k, std::int64_t row) {
-         return tensor::f16_to_f32(load<std::uint16_t>(panel, k * kPanelRows + row));
-       },
-       [&](std::int64_t r, std::int64_t k) { return p.a[r * p.a_stride + k]; });
+  gemm(
+      p, p.k,
+      [](const std::uint8_t* panel, std::int64_t k, std::int64_t row) {
+        return tensor::f16_to_f32(load<std::uint16_t>(panel, k * kPanelRows + row));
+      },
+      [&](std::int64_t r, std::int64_t k) { return p.a[r * p.a_stride + k]; });
 }
 
 void gemm_bf16(const GemmBf16Args& p) {
-  gemm(p, (p.k + 1) / 2 * 2,  // pairs: the missing element of an odd k takes part as 0
-       [](const std::uint8_t* panel, std::int64_t k, std::int64_t row) {
-         return tensor::bf16_to_f32(load<std::uint16_t>(panel, (k / 2 * kPanelRows + row) * 2 + k % 2));
-       },
-       [&](std::int64_t r, std::int64_t k) { return k < p.k ? tensor::bf16_to_f32(p.a[r * p.a_stride + k]) : 0.0f; });
+  gemm(
+      p, (p.k + 1) / 2 * 2,  // pairs: the missing element of an odd k takes part as 0
+      [](const std::uint8_t* panel, std::int64_t k, std::int64_t row) {
+        return tensor::bf16_to_f32(load<std::uint16_t>(panel, (k / 2 * kPanelRows + row) * 2 + k % 2));
+      },
+      [&](std::int64_t r, std::int64_t k) { return k < p.k ? tensor::bf16_to_f32(p.a[r * p.a_stride + k]) : 0.0f; });
 }
 
 }  // namespace millrace::kernels::generic

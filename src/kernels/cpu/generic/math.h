@@ -30,7 +30,8 @@ inline float exp(float x) {
   const auto power = static_cast<std::int32_t>(std::bit_cast<std::uint32_t>(shifted) - 0x4B400000u);
   const std::int32_t half = power >> 1;
   const auto two_to = [](std::int32_t e) { return std::bit_cast<float>((static_cast<std::uint32_t>(e) + 127u) << 23); };
-  return p * two_to(half) * two_to(static_cast<std::int32_t>(static_cast<std::uint32_t>(power) - static_cast<std::uint32_t>(half)));
+  return p * two_to(half) *
+         two_to(static_cast<std::int32_t>(static_cast<std::uint32_t>(power) - static_cast<std::uint32_t>(half)));
 }
 
 /// The sum of 16 lanes: lane i + lane i + 8, then + 4, + 2, + 1.

@@ -31,7 +31,8 @@ void quantize_q8(const QuantizeArgs& p) {
     const float inverse = amax > 0 ? 127.0f / amax : 0.0f;
     std::int32_t sum = 0;
     for (int i = 0; i < 32; ++i) {
-      // Comparisons, not std::clamp: NaN (a NaN in x; 0 * inf where amax is so small that 127 / amax overflows) ends as 127.
+      // Comparisons, not std::clamp: NaN (a NaN in x; 0 * inf where amax is so small that 127 / amax overflows) ends as
+      // 127.
       float scaled = x[i] * inverse;
       scaled = scaled < 127.0f ? scaled : 127.0f;
       scaled = scaled > -127.0f ? scaled : -127.0f;
@@ -68,7 +69,8 @@ void add_f32(const AddArgs& p) {
 
 void swiglu_f32(const SwiGluArgs& p) {
   for (std::int64_t i = 0; i < p.n; ++i) {
-    // A finite gate keeps -inf / inf from being NaN; exp overflows long before, so the result is -0 as for any gate below -89.
+    // A finite gate keeps -inf / inf from being NaN; exp overflows long before, so the result is -0 as for any gate
+    // below -89.
     constexpr float kLowest = std::numeric_limits<float>::lowest();
     const float gate = kLowest > p.gate[i] ? kLowest : p.gate[i];
     p.out[i] = gate / (1.0f + exp(-gate)) * p.up[i];
@@ -85,7 +87,8 @@ void kv_write(const KvWriteArgs& p, Narrow narrow) {
     const std::int64_t block = p.table[position / p.block_tokens] * p.block_stride;
     for (std::int64_t d = 0; d < p.head_dim; ++d) {
       const T k = narrow(p.k[r * p.kv_stride + d]), v = narrow(p.v[r * p.kv_stride + d]);
-      std::memcpy(p.k_cache + block + (d * p.block_tokens + slot) * static_cast<std::int64_t>(sizeof(T)), &k, sizeof(T));
+      std::memcpy(p.k_cache + block + (d * p.block_tokens + slot) * static_cast<std::int64_t>(sizeof(T)), &k,
+                  sizeof(T));
       std::memcpy(p.v_cache + block + (slot * p.head_dim + d) * static_cast<std::int64_t>(sizeof(T)), &v, sizeof(T));
     }
   }
