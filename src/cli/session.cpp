@@ -21,7 +21,7 @@ Result<kernels::Isa> isa_of(const Options& options) { return kernels::choose_isa
 Result<model::LoadOptions> load_options(const Options& options, const Need& need) {
   model::LoadOptions load;
   MILLRACE_TRY(isa, isa_of(options));
-  load.isa = isa;
+  load.isa = kernels::to_string(isa);
   load.threads = threads_of(options);
   load.kv = options.kv == "f32" ? model::KvFormat::f32 : options.kv == "bf16" ? model::KvFormat::bf16 : model::KvFormat::f16;
   if (need.pool_tokens > (std::int64_t{1} << 30))

@@ -56,7 +56,7 @@ Result<std::unique_ptr<Plan>> Plan::make(const Graph& graph, Bucket most, const 
   std::vector<Operand> at;
   place_values(graph, most, at, plan->arena_bytes_);
 
-  const ops::SetupContext setup{context.kernels, context.workers, context.l2_bytes, most.tokens, most.outputs, most.logits, context.max_positions, context.kv_layers};
+  const ops::SetupContext setup{context.backend.kernels, context.workers, context.l2_bytes, most.tokens, most.outputs, most.logits, context.max_positions, context.kv_layers};
   plan->nodes_.reserve(graph.nodes.size());
   for (const Node& node : graph.nodes) {
     BoundNode bound;

@@ -11,6 +11,7 @@
 #include "base/result.h"
 #include "device/device.h"
 #include "graph/graph.h"
+#include "ops/backend.h"
 #include "ops/op.h"
 
 namespace millrace::graph {
@@ -23,7 +24,7 @@ struct Bucket {
 
 /// What a plan binds to besides its bucket.
 struct PlanContext {
-  const kernels::KernelTable& kernels;
+  const ops::Backend& backend;
   int workers = 1;
   std::int64_t l2_bytes = 512 << 10;
   int max_positions = 1;

@@ -7,6 +7,9 @@
 // Bit identity (DESIGN.md, section 3). Every output element is computed by one fixed sequence of floating-point
 // operations that depends on its own inputs only: not on how many rows or panels a call has, not on which tile of
 // registers it fell into, not on the tail. A kernel that treats one row differently from four is wrong.
+// All levels also agree with each other, bit for bit, but for gemm_bf16 at avx512_bf16. Where this file leaves the order
+// of a sum open, generic/ decides: the squares of rms_norm go to 32 lanes (element i to lane i % 32), the weights of a key
+// tile to 16, and lanes are folded in halves. exp is generic/math.h's.
 
 #include <cstddef>
 #include <cstdint>
@@ -70,6 +73,7 @@ struct ToBf16Args {
 /// start value 0. (study: multiply the converted accumulator, not the scales.)
 ///
 ///   a, a_scale, a_sum  as in QuantizeArgs: rows `rows`, dense, k = 32 * blocks
+///                      (-127..127: narrow accumulators count on it; weights of q8_0 may be -128)
 ///   w                  first of `panels` panels
 ///   c                  f32 [rows, n] with row stride c_stride; n in (P*(panels-1), P*panels]: the last panel may be partial
 ///   rows               >= 1, any; register tiling over rows and panels is the kernel's business
@@ -192,6 +196,7 @@ inline constexpr int kKeySplit = 512;  // keys per partial result, counted from 
 ///   m, l         f32 [rows, group], dense;  o f32 [rows, group, head_dim], dense: the partial, not divided by l
 ///   scratch      64-byte aligned, attend_scratch_bytes(...) of ops/attention.cpp: >= rows * group * kKeyTile floats
 ///   rows         >= 1; first_position + rows - 1 is the last position that has been written
+///   table        only entries of blocks that hold an own key of some row are read
 struct AttendArgs {
   const float* q;
   std::int64_t q_stride;

@@ -10,12 +10,16 @@ constexpr Architecture kArchitectures[] = {
 
 }  // namespace
 
-std::span<const Architecture> architectures() { return kArchitectures; }
-
 const Architecture* find_architecture(std::string_view name) {
   for (const Architecture& a : kArchitectures)
     if (a.name == name) return &a;
   return nullptr;
+}
+
+std::string architecture_names() {
+  std::string out;
+  for (const Architecture& a : kArchitectures) out += (out.empty() ? "" : ", ") + std::string(a.name);
+  return out;
 }
 
 }  // namespace millrace::model

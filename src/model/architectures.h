@@ -2,7 +2,7 @@
 
 // Every architecture, in one list. No self-registration: what is here is what there is.
 
-#include <span>
+#include <string>
 #include <string_view>
 
 #include "model/blocks.h"
@@ -16,10 +16,11 @@ struct Architecture {
   BuiltModel (*build)(graph::Builder&, const ModelConfig&, const Weights&);
 };
 
-std::span<const Architecture> architectures();
-
 /// nullptr when this build has none of that name.
 const Architecture* find_architecture(std::string_view name);
+
+/// "llama, qwen2", for messages.
+std::string architecture_names();
 
 BuiltModel build_llama(graph::Builder& g, const ModelConfig& c, const Weights& w);
 BuiltModel build_qwen2(graph::Builder& g, const ModelConfig& c, const Weights& w);

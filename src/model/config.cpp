@@ -5,11 +5,10 @@
 
 #include "io/json_walk.h"
 #include "io/printable.h"
+#include "model/architectures.h"
 
 namespace millrace::model {
 namespace {
-
-constexpr std::string_view kArchitectures[] = {"llama", "qwen2"};
 
 // Far above any published model, and low enough that every product of them that we form stays below 2^63:
 // layers * kv width * positions * 2 * 4 bytes is 2^60.
@@ -27,8 +26,7 @@ Error unsupported(std::string_view key, std::string_view value, std::string_view
 }
 
 Result<std::string> supported_architecture(std::string_view key, std::string_view name) {
-  if (std::ranges::find(kArchitectures, name) == std::end(kArchitectures))
-    return unsupported(key, name, fmt::format("this build reads {}", fmt::join(kArchitectures, ", ")));
+  if (!find_architecture(name)) return unsupported(key, name, "this build reads " + architecture_names());
   return std::string(name);
 }
 

@@ -9,6 +9,7 @@
 #include "graph/plan_cache.h"
 #include "model/step_builder.h"
 #include "model/weight_store.h"
+#include "ops/backend.h"
 
 namespace millrace::model {
 namespace {
@@ -21,11 +22,8 @@ struct Declared {
 
 Result<Declared> declare(const io::WeightSource& source, const ModelConfig& config, int panel_rows) {
   const Architecture* arch = find_architecture(config.architecture);
-  if (!arch) {
-    std::string known;
-    for (const Architecture& a : architectures()) known += (known.empty() ? "" : ", ") + std::string(a.name);
-    return error(Code::unsupported, "architecture '{}' is not known, this build has {}", config.architecture, known);
-  }
+  if (!arch) return error(Code::unsupported, "architecture '{}' is not known, this build has {}", config.architecture, architecture_names());
+  if (source.tensor_names().empty()) return error(Code::not_found, "'{}' has no weights", source.path());
   graph::Builder g;
   MILLRACE_TRY(weights, WeightStore::declare(source, config, *arch, panel_rows, g));
   const BuiltModel built = arch->build(g, config, weights.values());
@@ -37,10 +35,10 @@ int pool_blocks(const LoadOptions& o) { return (o.pool_tokens + o.block_tokens -
 
 graph::Bucket largest_bucket(const LoadOptions& o) { return {o.max_step_tokens, o.max_step_outputs, o.max_step_outputs}; }
 
-graph::PlanContext plan_context(const Declared& declared, const ModelConfig& config, const LoadOptions& o, const kernels::KernelTable& kernels,
+graph::PlanContext plan_context(const Declared& declared, const ModelConfig& config, const LoadOptions& o, const ops::Backend& backend,
                                 std::span<const ops::KvLayer> kv) {
   const int positions = std::min(config.max_positions, pool_blocks(o) * o.block_tokens);
-  return {kernels, o.threads, device::topology().l2_bytes, positions, kv, declared.weights.packed()};
+  return {backend, o.threads, device::topology().l2_bytes, positions, kv, declared.weights.packed()};
 }
 
 Result<MemoryEstimate> estimate(const Declared& declared, const ModelConfig& config, const LoadOptions& o, const graph::Plan& largest) {
@@ -57,8 +55,8 @@ Result<MemoryEstimate> estimate(const Declared& declared, const ModelConfig& con
 
 class CpuModel final : public Model {
  public:
-  CpuModel(Declared declared, const ModelConfig& config, const LoadOptions& options, const kernels::KernelTable& kernels)
-      : declared_(std::move(declared)), config_(config), options_(options), kernels_(kernels), device_(device::make_cpu_device()) {
+  CpuModel(Declared declared, const ModelConfig& config, const LoadOptions& options, ops::Backend backend)
+      : declared_(std::move(declared)), config_(config), options_(options), backend_(std::move(backend)), device_(device::make_cpu_device()) {
     for (Slot& slot : slots_) slot.builder.emplace(config.n_heads / config.n_kv_heads);
     info_ = {config.vocab_size, config.dim, config.max_positions, options.max_step_tokens, options.max_step_outputs, options.max_slices,
              {{.block_tokens = options.block_tokens, .window = 0, .n_blocks = pool_blocks(options)}}};
@@ -68,7 +66,7 @@ class CpuModel final : public Model {
     MILLRACE_TRY_VOID(declared_.weights.allocate(*device_));
     MILLRACE_TRY(kv, KvStore::make(config_, options_.kv, pool_blocks(options_), options_.block_tokens, *device_));
     kv_ = std::move(kv);
-    plans_.emplace(*declared_.graph, plan_context(declared_, config_, options_, kernels_, kv_->layers()), largest_bucket(options_));
+    plans_.emplace(*declared_.graph, plan_context(declared_, config_, options_, backend_, kv_->layers()), largest_bucket(options_));
     MILLRACE_TRY(largest, plans_->find(options_.max_step_tokens, options_.max_step_outputs, options_.max_step_outputs));
     MILLRACE_TRY(memory, estimate(declared_, config_, options_, *largest));
     memory_ = memory;
@@ -151,7 +149,7 @@ class CpuModel final : public Model {
   Declared declared_;
   ModelConfig config_;
   LoadOptions options_;
-  kernels::KernelTable kernels_;
+  ops::Backend backend_;
   std::unique_ptr<device::Device> device_;
   RunnerInfo info_;
   MemoryEstimate memory_;
@@ -177,18 +175,18 @@ Result<void> check_options(const LoadOptions& o) {
 
 Result<MemoryEstimate> estimate_memory(const io::WeightSource& source, const ModelConfig& config, const LoadOptions& options) {
   MILLRACE_TRY_VOID(check_options(options));
-  MILLRACE_TRY(kernels, kernels::select_kernels(options.isa));
-  MILLRACE_TRY(declared, declare(source, config, kernels.panel_rows));
+  MILLRACE_TRY(backend, ops::make_backend(options.isa));
+  MILLRACE_TRY(declared, declare(source, config, backend.panel_rows()));
   const std::vector<ops::KvLayer> kv(static_cast<std::size_t>(config.n_layers), ops::KvLayer{.block_tokens = options.block_tokens, .dtype = dtype_of(options.kv)});
-  MILLRACE_TRY(plan, graph::Plan::make(*declared.graph, largest_bucket(options), plan_context(declared, config, options, kernels, kv)));
+  MILLRACE_TRY(plan, graph::Plan::make(*declared.graph, largest_bucket(options), plan_context(declared, config, options, backend, kv)));
   return estimate(declared, config, options, *plan);
 }
 
 Result<std::unique_ptr<Model>> load_model(const io::WeightSource& source, const ModelConfig& config, const LoadOptions& options) {
   MILLRACE_TRY_VOID(check_options(options));
-  MILLRACE_TRY(kernels, kernels::select_kernels(options.isa));
-  MILLRACE_TRY(declared, declare(source, config, kernels.panel_rows));
-  auto model = std::make_unique<CpuModel>(std::move(declared), config, options, kernels);
+  MILLRACE_TRY(backend, ops::make_backend(options.isa));
+  MILLRACE_TRY(declared, declare(source, config, backend.panel_rows()));
+  auto model = std::make_unique<CpuModel>(std::move(declared), config, options, std::move(backend));
   MILLRACE_TRY_VOID(model->load());
   return std::unique_ptr<Model>(std::move(model));
 }

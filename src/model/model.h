@@ -4,11 +4,11 @@
 
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "device/device.h"
 #include "graph/plan.h"
-#include "kernels/registry.h"
 #include "model/config.h"
 #include "model/kv_store.h"
 #include "model/runner.h"
@@ -17,7 +17,7 @@ namespace millrace::model {
 
 struct LoadOptions {
   int threads = 1;
-  kernels::Isa isa = kernels::Isa::generic;
+  std::string isa;         // kernels of this level and below; empty = the best that this CPU runs
   KvFormat kv = KvFormat::f16;
   int pool_tokens = 4096;  // room of the KV cache, rounded up to whole blocks
   int block_tokens = 32;   // a power of two, 8..256

@@ -8,6 +8,7 @@
 #include "io/testing/model_files.h"
 #include "model/testing/harness.h"
 #include "model/testing/reference_forward.h"
+#include "ops/backend.h"
 #include "tensor/half.h"
 
 namespace millrace::model {
@@ -23,7 +24,7 @@ std::string folder_of(const io::testing::ScratchFolder& scratch, const TinyModel
 }
 
 LoadOptions options(KvFormat kv = KvFormat::f32) {
-  return {.threads = 2, .isa = kernels::runnable_isas().back(), .kv = kv, .pool_tokens = 1024, .block_tokens = 16, .max_step_tokens = 512, .max_step_outputs = 128};
+  return {.threads = 2, .kv = kv, .pool_tokens = 1024, .block_tokens = 16, .max_step_tokens = 512, .max_step_outputs = 128};
 }
 
 /// Largest ||ours - reference|| / ||reference|| of any row.
@@ -94,7 +95,7 @@ TEST(Model, logits_are_the_same_bytes_in_every_situation) {
       const std::string path = scratch.file("m.gguf", tiny.gguf().finish());
       const auto tokens = random_tokens(41, tiny.vocab, 5);
       for (const KvFormat kv : {KvFormat::f32, KvFormat::f16, KvFormat::bf16})
-        for (const kernels::Isa isa : kernels::runnable_isas()) {
+        for (const std::string& isa : ops::runnable_backends()) {
           std::vector<float> want;
           for (const Situation& s : kSituations) {
             LoadOptions o = options(kv);
@@ -104,7 +105,7 @@ TEST(Model, logits_are_the_same_bytes_in_every_situation) {
             if (want.empty()) want = got;
             ++combinations;
             ASSERT_EQ(std::memcmp(got.data(), want.data(), want.size() * 4), 0)
-                << architecture << " " << to_string(weights) << " kv " << static_cast<int>(kv) << " " << to_string(isa) << " threads " << s.threads << " chunk " << s.chunk
+                << architecture << " " << to_string(weights) << " kv " << static_cast<int>(kv) << " " << isa << " threads " << s.threads << " chunk " << s.chunk
                 << " mates " << s.mates << " blocks of " << s.block_tokens;
           }
         }
