@@ -108,10 +108,11 @@ TEST(Safetensors, keys_and_bytes_that_are_used_twice_are_refused) {
                "'v' and 'w' overlap");
 }
 
-TEST(Safetensors, a_tensor_that_is_not_aligned_for_its_type_is_refused) {
+// Older writers do not pad the header, so every tensor may begin at an odd byte.
+TEST(Safetensors, a_tensor_need_not_be_aligned_for_its_type) {
   const std::string bytes =
       safetensors_bytes(R"({"w":{"dtype":"F32","shape":[2],"data_offsets":[2,10]}})", std::string(16, '\0'));
-  EXPECT_PRED2(says, refusal(bytes), "'w'...not aligned");
+  EXPECT_EQ(refusal(bytes), "");
 }
 
 TEST(Safetensors, a_valid_file_cut_anywhere_is_refused) {

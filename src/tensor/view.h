@@ -17,7 +17,7 @@ struct TensorView {
   }
 };
 
-/// The same for bytes that nobody may change: a mapped file.
+/// The same for bytes that nobody may change: a mapped file. Not necessarily aligned for its type: copy values out.
 struct ConstTensorView {
   TensorDesc desc;
   const std::byte* data = nullptr;
