@@ -193,6 +193,43 @@ TEST(Model, the_estimate_before_loading_is_what_the_model_then_takes) {
   EXPECT_EQ(before.total(), after.total());
 }
 
+// A10, B3: a decode plan holds the paged attention kernel in every layer, and its work splits are those of setup whatever
+// the context length.
+TEST(Model, a_decode_plan_attends_through_the_block_table_and_keeps_its_tilings) {
+  const io::testing::ScratchFolder scratch;
+  const TinyModel tiny{.layers = 3};
+  Harness h(folder_of(scratch, tiny), options());
+  h.model().profile(true);
+  std::string tilings[2];
+  for (const int context : {20, 100}) {
+    (void)h.logits({h.stream(random_tokens(context, tiny.vocab, 10), 0)}, 1);
+    int paged = 0;
+    for (const auto& op : h.model().profiled()) {
+      paged += op.op == "attend";
+      tilings[context == 100] += op.op + " " + op.tiling + "\n";
+    }
+    EXPECT_EQ(paged, tiny.layers);
+  }
+  EXPECT_EQ(tilings[0], tilings[1]);
+  EXPECT_NE(tilings[0].find("linear rows=1 panels="), std::string::npos);
+}
+
+// B5, B9: a copied block serves in the place of the original.
+TEST(Model, a_sequence_goes_on_over_copied_blocks) {
+  const io::testing::ScratchFolder scratch;
+  const TinyModel tiny;
+  Harness h(folder_of(scratch, tiny), options(KvFormat::f16));
+  testing::Stream s = h.stream(random_tokens(48, tiny.vocab, 11), 0);
+  const std::vector<float> want = h.logits({s}, 16);
+  const std::vector<BlockId> from = {{0}, {1}}, to = {{40}, {33}};
+  h.model().copy_blocks(0, from, to);
+  s.blocks = {{40}, {33}, {7}};
+  const std::span<const BlockId> table = s.blocks;
+  const StepSlice slice{.tokens = std::span(s.tokens).subspan(32), .first = 32, .block_tables = {&table, 1}, .outputs = Outputs::all};
+  const StepOutputs got = h.model().wait(h.model().submit({&slice, 1})).value();
+  EXPECT_TRUE(std::ranges::equal(got.logits, std::span(want).last(got.logits.size())));
+}
+
 TEST(Model, a_missing_or_misshapen_tensor_is_named) {
   const TinyModel tiny;
   for (const bool missing : {true, false}) {

@@ -12,7 +12,7 @@ import zipfile
 from support import BIN, MODEL_FILE, MODEL_HASH, Case, cache_folder, main, millrace
 
 NAME = "smollm2-135m-instruct"
-NOWHERE = {"PIP_INDEX_URL": "http://127.0.0.1:9/simple", "PIP_CONFIG_FILE": "/dev/null"}
+NOWHERE = {"PIP_INDEX_URL": "http://127.0.0.1:9/simple", "PIP_EXTRA_INDEX_URL": "", "PIP_FIND_LINKS": "", "PIP_CONFIG_FILE": "/dev/null"}
 
 
 def wheel(folder, content):

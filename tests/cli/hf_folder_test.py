@@ -53,6 +53,7 @@ def write_folder(folder, gguf):
         header[name_of(name)] = {"dtype": "F32", "shape": dims[::-1], "data_offsets": [len(blob), len(blob) + count * 4]}
         blob += values.tobytes()
     text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)  # data begins aligned, as the safetensors library writes it
     (folder / "model.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + blob)
     vocab = tensors["token_embd.weight"][0][1]
     config = {"architectures": [{"llama": "LlamaForCausalLM", "qwen2": "Qwen2ForCausalLM"}[arch]], "model_type": arch, "vocab_size": vocab,

@@ -114,7 +114,8 @@ class PercentFormat {
       done = at_;
     }
     out_.add(format_, done, bytes.size());
-    const bool mapping = values_.is(Kind::dict) || values_.is(Kind::list);
+    // What has subscripts may have unused ones.
+    const bool mapping = values_.is(Kind::dict) || values_.is(Kind::list) || values_.is(Kind::range) || values_.is_undefined();
     const std::size_t given = values_.is(Kind::tuple) ? values_.as<Sequence>().items.size() : 1;
     if (!mapping && used_ < given) raise("not all arguments converted during string formatting");
     return out_.value(markup_);

@@ -25,6 +25,7 @@ class Interpreter {
   Flow run_with(const Statement& statement, Scope& scope, TextBuilder& out);
   Flow run_captured(const Statement& statement, Scope& scope, TextBuilder& out);
   Flow run_loop(const Statement& statement, const Value& over, std::int64_t depth0, Scope& scope, TextBuilder& out);
+  void add_text(const Value& value, TextBuilder& out);
   Scope& inner(Scope& scope) { return ws_.make<Scope>(0, &scope); }
 
   void assign(const Expression& target, const Value& value, Scope& scope);

@@ -33,7 +33,7 @@ Interpreter::Flow Interpreter::run_statement(const Statement& statement, Scope& 
     case Kind::macro: scope.set(statement.macro->name, Value(&ws_.make<Macro>(0, *statement.macro, scope))); return Flow::on;
     case Kind::call: {
       const Value caller(&ws_.make<Macro>(0, *statement.macro, scope));
-      write_str(out, ws_, eval_call(*statement.expression, scope, &caller));
+      add_text(eval_call(*statement.expression, scope, &caller), out);
       return Flow::on;
     }
     case Kind::scope: return run_block(statement.body, inner(scope), out);
@@ -59,6 +59,12 @@ Interpreter::Flow Interpreter::run_with(const Statement& statement, Scope& scope
   return run_block(statement.body, inside, out);
 }
 
+/// What call and filter blocks give has to be text already.
+void Interpreter::add_text(const Value& value, TextBuilder& out) {
+  if (!value.is_string()) raise("a block gives text, not {}", type_name(value));
+  out.add(value.text());
+}
+
 /// Set and filter blocks: the body becomes a text first.
 Interpreter::Flow Interpreter::run_captured(const Statement& statement, Scope& scope, TextBuilder& out) {
   TextBuilder captured(ws_);
@@ -66,7 +72,7 @@ Interpreter::Flow Interpreter::run_captured(const Statement& statement, Scope& s
   if (flow != Flow::on) return flow;
   Value text = captured.value();
   if (statement.expression) text = eval_piped(*statement.expression, text, scope);
-  if (statement.kind == Statement::Kind::filter) write_str(out, ws_, text);
+  if (statement.kind == Statement::Kind::filter) add_text(text, out);
   else assign(*statement.target, text, scope);
   return Flow::on;
 }

@@ -91,9 +91,7 @@ Value rsplit(Workspace& ws, const Value& self, Args& args) {
     for (skip(true); end > 0; skip(true), --left) {
       const std::size_t stop = end;
       if (left == 0) {
-        std::size_t begin = 0;
-        while (is_space(char_at(bytes, begin).code)) begin = char_at(bytes, begin).end;
-        out.push_back(piece(ws, self, begin, stop));
+        out.push_back(piece(ws, self, 0, stop));
         break;
       }
       skip(false);

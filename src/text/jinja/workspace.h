@@ -3,6 +3,7 @@
 // What one rendering owns: its objects and what is left of its limits. Everything that makes a value asks here, so
 // that no filter can forget a limit. Not thread-safe: one rendering, one Workspace, one thread.
 
+#include <cstdint>
 #include <memory>
 #include <string_view>
 #include <utility>
@@ -17,7 +18,8 @@ namespace millrace::text::jinja {
 class Workspace {
  public:
   Workspace(const RenderLimits& limits, std::int64_t now)
-      : limits_(limits), now_(now), live_(std::make_shared<std::size_t>(0)) {}
+      : limits_(limits), now_(now), max_live_(limits.bytes < SIZE_MAX / 8 ? 4 * limits.bytes + kFreeBytes : SIZE_MAX),
+        live_(std::make_shared<std::size_t>(0)) {}
 
   std::int64_t now() const { return now_; }
   std::size_t max_bytes() const { return limits_.bytes; }
@@ -71,7 +73,7 @@ class Workspace {
   /// Memory of objects and live strings together.
   void hold(std::size_t bytes) {
     *live_ += bytes;
-    if (*live_ / 4 > limits_.bytes) raise_limit("rendering needs more than {} bytes of memory", limits_.bytes * 4);
+    if (*live_ > max_live_) raise_limit("rendering needs more than {} bytes of memory", max_live_);
   }
 
   /// One level of recursion of any kind: expression in expression, statement in statement, list in list.
@@ -109,8 +111,11 @@ class Workspace {
   };
 
  private:
+  static constexpr std::size_t kFreeBytes = 1u << 20;  // for objects, however small the limit on texts
+
   RenderLimits limits_;
   std::int64_t now_;
+  std::size_t max_live_;
   std::size_t steps_ = 0;
   int nodes_ = 0;
   int calls_ = 0;
