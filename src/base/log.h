@@ -4,7 +4,7 @@
 //   log_info("model loaded", {{"file", path}, {"layers", 30}, {"ms", 412}});
 // prints "model loaded  file=m.gguf layers=30 ms=412" to standard error. The library behind it is spdlog.
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <initializer_list>
 #include <string>

@@ -3,7 +3,7 @@
 // Result<T>: a value or an Error. For failures that a file, a request, a flag
 // or the machine can cause. A bug in our own code is CHECK's job (check.h).
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <optional>
 #include <string>

@@ -23,6 +23,8 @@ void Engine::Loop::step() {
   const Microseconds submitted_us = now_us();
   const auto outputs = runner_->wait(runner_->submit(input_.slices));
   const Microseconds ran_us = now_us();
+  metrics_.steps_total.add();
+  metrics_.step_us.record(static_cast<std::uint64_t>(ran_us - submitted_us));
 
   if (outputs) {
     read_outputs(*outputs);
@@ -32,8 +34,6 @@ void Engine::Loop::step() {
     for (const sched::Slice& slice : plan_.slices) end(slice.seq, Finish::error, outputs.error());
   }
   if (options_.check_invariants) scheduler_.check_invariants();
-  metrics_.steps_total.add();
-  metrics_.step_us.record(static_cast<std::uint64_t>(ran_us - submitted_us));
   metrics_.host_us.record(static_cast<std::uint64_t>(submitted_us - begun_us + now_us() - ran_us));
 }
 

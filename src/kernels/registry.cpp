@@ -1,5 +1,7 @@
 #include "kernels/registry.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <vector>

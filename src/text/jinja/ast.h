@@ -48,7 +48,6 @@ struct Expression {
   Kind kind;
   int line;
   int height = 1;  // of the tree below and including this
-  bool constant = true;  // reads no variable and calls nothing
   Value value;
   std::string name;
   std::vector<ExpressionPtr> parts;

@@ -25,8 +25,6 @@ Value Interpreter::eval(const Expression& expression, Scope& scope) {
     }
     case Kind::slice: {
       const Value of = part(0), first = part_or_none(1), last = part_or_none(2);
-      // Jinja2 computes constants while it compiles, and there a slice of what has none is undefined.
-      if (expression.constant && !of.is_undefined() && !of.is_string() && !of.is_sequence()) return ws_.undefined("'{}' object is not subscriptable", type_name(of));
       return slice(ws_, of, first, last, part_or_none(3));
     }
     case Kind::call: return eval_call(expression, scope, nullptr);

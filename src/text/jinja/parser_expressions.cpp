@@ -22,7 +22,6 @@ ExpressionPtr Parser::node(Expression::Kind kind, int line) const {
 
 void Parser::measure(Expression& parent, const Expression* child) const {
   if (child == nullptr) return;
-  parent.constant = parent.constant && child->constant;
   parent.height = std::max(parent.height, child->height + 1);
   if (parent.height > kMaxHeight) raise_syntax(parent.line, "an expression nests more than {} levels deep", kMaxHeight);
 }
@@ -216,7 +215,6 @@ ExpressionPtr Parser::parse_primary() {
       else if (token.text != "none" && token.text != "None") {
         made->kind = Expression::Kind::name;
         made->name = token.text;
-        made->constant = false;
         loads_.push_back(token.text);
       }
       return made;
@@ -376,7 +374,6 @@ ExpressionPtr Parser::parse_one_subscript() {
 ExpressionPtr Parser::parse_call_of(ExpressionPtr callee) {
   ExpressionPtr made = parent(Expression::Kind::call, current().line, std::move(callee));
   adopt_arguments(*made, parse_arguments());
-  made->constant = false;
   return made;
 }
 
