@@ -3,6 +3,9 @@
 #
 # No contraction: with it GCC fuses a product and a sum that are two roundings in params.h.
 set(generic_flags $<$<CONFIG:Release>:-O3> -ffp-contract=off)
+if(MILLRACE_FUZZ)  # fuzzers link kernels and never run one
+  list(APPEND generic_flags -fno-sanitize=all -O1)
+endif()
 set(avx2_flags ${generic_flags} -mavx2 -mfma -mf16c)
 set(avx512_flags ${avx2_flags} -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")  # its own AVX-512 header warns (GCC bug 105593)
