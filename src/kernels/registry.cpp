@@ -1,6 +1,9 @@
 #include "kernels/registry.h"
 
 #include <fmt/format.h>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 
 #include <algorithm>
 #include <array>
@@ -24,13 +27,21 @@ struct Level {
   bool (*cpu_has_it)();
 };
 
+#if defined(__x86_64__)
+// Clang 14 knows no "f16c" in __builtin_cpu_supports. The registers it uses are AVX2's, which that asks about.
+bool has_f16c() {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
+}
+#endif
+
 // The whole dispatch policy. Order matters: later rows win. __builtin_cpu_supports also asks whether the operating
 // system saves the wider registers.
 #define HAS(feature) static_cast<bool>(__builtin_cpu_supports(feature))
 constexpr Level kLevels[] = {
     {Isa::generic, "generic", &kGenericKernels, [] { return true; }},
 #if defined(__x86_64__)
-    {Isa::avx2, "avx2", &kAvx2Kernels, [] { return HAS("avx2") && HAS("fma") && HAS("f16c"); }},
+    {Isa::avx2, "avx2", &kAvx2Kernels, [] { return HAS("avx2") && HAS("fma") && has_f16c(); }},
     {Isa::avx512, "avx512", &kAvx512Kernels,
      [] { return HAS("avx512f") && HAS("avx512bw") && HAS("avx512vl") && HAS("avx512dq") && HAS("avx512vnni"); }},
     {Isa::avx512_bf16, "avx512_bf16", &kAvx512Bf16Kernels, [] { return HAS("avx512bf16"); }},
