@@ -46,7 +46,11 @@ Result<void> write_out(std::string_view text) {
 }
 
 Result<void> write_json(const nlohmann::ordered_json& object) {
-  return write_out(object.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
+  std::string line = object.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  // Readers that split text into lines split at these, too.
+  for (const auto& [character, escape] : {std::pair{"\u0085", "\\u0085"}, {"\u2028", "\\u2028"}, {"\u2029", "\\u2029"}})
+    for (std::size_t at = 0; (at = line.find(character, at)) != line.npos;) line.replace(at, std::strlen(character), escape);
+  return write_out(line + "\n");
 }
 
 bool stderr_is_terminal() { return ::isatty(STDERR_FILENO) == 1; }

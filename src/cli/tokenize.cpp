@@ -48,7 +48,7 @@ Result<std::vector<TokenId>> ids_of(const Json& object) {
   std::vector<TokenId> ids;
   for (const Json& one : *found) {
     const bool fits = one.is_number_integer() && one.get<double>() >= 0 && one.get<double>() <= 0x7FFFFFFF;
-    if (!fits) return error(Code::invalid_argument, "ids[{}]: expected a token id, got {}", ids.size(), one.dump(-1, ' ', true, Json::error_handler_t::replace));
+    if (!fits) return error(Code::invalid_argument, "ids[{}]: expected a token id, got {}", ids.size(), one.is_number() ? one.dump() : one.type_name());
     ids.push_back(one.get<TokenId>());
   }
   return ids;

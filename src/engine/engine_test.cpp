@@ -86,9 +86,11 @@ TEST_F(EngineTest, a_full_queue_refuses) {
   handles.push_back(submit(story(100)));
   handles.push_back(submit(story(100)));
   EXPECT_EQ(refusal(story(100)), "2 requests are waiting, at most 2 may");
-  handles[1].cancel();
-  EXPECT_EQ(read_all(handles[1]).finished, Finish::cancelled);
-  handles[1] = submit(story(100));
+  for (int i = 0; i < 20; ++i) {  // who has read that its request ended finds its place free
+    handles[1].cancel();
+    EXPECT_EQ(read_all(handles[1]).finished, Finish::cancelled);
+    handles[1] = submit(story(100));
+  }
 }
 
 TEST_F(EngineTest, a_second_request_computes_only_what_differs) {

@@ -68,8 +68,9 @@ Finish LiveRequest::finish(Finish reason, std::optional<Error> error) {
   event_.finished = reason;
   event_.error = std::move(error);
   event_.usage = usage_;
-  channel_->push(std::exchange(event_, {}));
   return reason;
 }
+
+void LiveRequest::publish() { channel_->push(std::exchange(event_, {})); }
 
 }  // namespace millrace::engine

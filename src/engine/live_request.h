@@ -44,9 +44,10 @@ class LiveRequest {
   /// Hands over what add() made. False when the client has left too much unread.
   bool deliver();
 
-  /// The last event. A stop string that only the very last characters complete makes it Finish::stop.
-  /// Returns the reason the client sees.
+  /// Completes the last event; `publish` hands it over. A stop string that only the very last characters complete makes
+  /// it Finish::stop. Returns the reason the client sees.
   Finish finish(Finish reason, std::optional<Error> error = std::nullopt);
+  void publish();
 
  private:
   bool ends(TokenId token) const;

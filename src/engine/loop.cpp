@@ -122,7 +122,8 @@ void Engine::Loop::sweep() {
   }
 }
 
-/// Its blocks are free when this returns. The client has its last event.
+/// Its blocks, its place in the queue and its counts are settled before the client has its last event: what the client
+/// does next finds them so.
 void Engine::Loop::end(SeqId id, Finish reason, std::optional<Error> error) {
   const auto live = std::move(live_.extract(id).mapped());
   count_prompt(id, *live);
@@ -142,9 +143,13 @@ void Engine::Loop::end(SeqId id, Finish reason, std::optional<Error> error) {
       metrics_.failed_total.add();
       break;
   }
+  {
+    const std::lock_guard lock(mutex_);
+    if (!live->started()) --n_queued_;
+    if (cutting_ && reason == Finish::cancelled) ++n_cut_;
+  }
+  live->publish();
   const std::lock_guard lock(mutex_);
-  if (!live->started()) --n_queued_;
-  if (cutting_ && reason == Finish::cancelled) ++n_cut_;
   if (--n_open_ == 0) idle_.notify_all();
 }
 

@@ -135,11 +135,18 @@ class Text(Case):
         out = self.ok("detokenize", self.gguf, "--jsonl", stdin='{"ids": [260, 266]}\n{"ids": [255]}\n')
         self.assertEqual([json.loads(line) for line in out.splitlines()], [{"text": "hello world"}, {"text": "\ufffd"}])
 
+    def test_a_line_of_json_is_one_line_for_every_reader(self):
+        text = "a\u2028b\u2029c\x85d\n"
+        ids = self.ok_json("tokenize", self.gguf, "--jsonl", stdin=json.dumps({"text": text}))["ids"]
+        out = self.ok("detokenize", self.gguf, "--jsonl", stdin=json.dumps({"ids": ids}))
+        self.assertEqual(len(out.splitlines()), 1)
+        self.assertEqual(json.loads(out), {"text": text})
+
     def test_bad_lines_and_ids_are_named(self):
         self.assertIn("line 2", self.refused("tokenize", self.gguf, "--jsonl", stdin='{"text": "a"}\nnot json\n'))
         self.assertIn("'x'", self.refused("detokenize", self.gguf, "1,x"))
         self.assertIn("999999", self.refused("detokenize", self.gguf, "999999"))
-        for ids in ("[-1]", "[1.5]", '["1"]', "[4294967296]", "1"):
+        for ids in ("[-1]", "[1.5]", '["1"]', "[4294967296]", "1", "[" * 300000, "[" * 300000 + "]" * 300000):
             self.refused("detokenize", self.gguf, "--jsonl", stdin=f'{{"ids": {ids}}}\n')
 
     def test_template_renders_messages_and_lines(self):
