@@ -1,6 +1,7 @@
 // chat: a conversation in the terminal. The history is kept as messages and rendered anew each turn, so that the
 // engine's prefix cache sees the same prefix. Ctrl-C stops the answer; twice, or at an empty prompt twice, leaves.
 
+#include <nlohmann/json.hpp>
 #include <unistd.h>
 
 #include <chrono>

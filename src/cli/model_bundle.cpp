@@ -1,5 +1,7 @@
 #include "cli/model_bundle.h"
 
+#include <nlohmann/json.hpp>
+
 #include <array>
 #include <ctime>
 #include <filesystem>

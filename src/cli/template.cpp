@@ -1,6 +1,8 @@
 // template: render a chat template, from a .jinja file or a model, with variables as they stand on the command line or
 // line by line on standard input.
 
+#include <nlohmann/json.hpp>
+
 #include <ctime>
 
 #include "cli/commands.h"

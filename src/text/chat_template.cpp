@@ -1,5 +1,7 @@
 #include "text/chat_template.h"
 
+#include <nlohmann/json.hpp>
+
 #include <algorithm>
 
 #include "base/utf8.h"

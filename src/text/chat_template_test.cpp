@@ -1,6 +1,7 @@
 #include "text/chat_template.h"
 
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include <filesystem>
 #include <fstream>

@@ -1,6 +1,8 @@
 // A chat template from anywhere: parsing and rendering it ends with text or an error, within small limits, and no byte
 // of the caller's comes out as the template's. The input is the template's source; the variables are fixed.
 
+#include <nlohmann/json.hpp>
+
 #include <cstdint>
 #include <cstdlib>
 #include <string>

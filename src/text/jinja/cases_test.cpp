@@ -2,6 +2,7 @@
 // variables all of them see. `out` is the text; `error` says that Jinja2 raised, and a part of our own message.
 
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include <fstream>
 

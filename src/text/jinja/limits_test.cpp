@@ -1,6 +1,7 @@
 // Hostile templates end with an error: no hang, no overflow of the stack, no memory without bound.
 
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include <string>
 

@@ -3,6 +3,7 @@
 // with a character of its own that no operation produces out of other characters.
 
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include <map>
 #include <random>
