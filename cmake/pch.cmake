@@ -1,14 +1,14 @@
 # Headers that are no part of this project, compiled once for all files instead of once in each: near half of the build
 # time. Kernels do without: what an object with ISA flags contains has to stay in sight (kernels.cmake). The fuzz build
-# has none, and so proves that every file includes what it uses.
-function(millrace_pch name)  # millrace_pch(NAME [LIBRARY HEADER OPTION])
+# has none, and so proves that every file includes what it uses. GCC takes one only at the -O level it was made with.
+function(millrace_pch name option)  # millrace_pch(NAME OPTION [LIBRARY HEADER])
   file(CONFIGURE OUTPUT ${name}.cpp CONTENT "")
   add_library(${name} OBJECT ${PROJECT_BINARY_DIR}/${name}.cpp)
-  target_link_libraries(${name} PRIVATE fmt::fmt spdlog::spdlog Threads::Threads millrace_flags ${ARGV1})
-  target_compile_options(${name} PRIVATE ${ARGV3})
+  target_link_libraries(${name} PRIVATE fmt::fmt spdlog::spdlog Threads::Threads millrace_flags ${ARGV2})
+  target_compile_options(${name} PRIVATE ${option})
   target_precompile_headers(${name} PRIVATE
     <algorithm> <array> <atomic> <bit> <cmath> <cstdint> <cstring> <functional> <limits> <map> <memory> <mutex> <numeric>
-    <optional> <set> <span> <string> <string_view> <unordered_map> <utility> <variant> <vector> <fmt/core.h> ${ARGV2})
+    <optional> <set> <span> <string> <string_view> <unordered_map> <utility> <variant> <vector> <fmt/core.h> ${ARGV3})
 endfunction()
 
 function(millrace_use_pch target pch)
@@ -18,8 +18,9 @@ function(millrace_use_pch target pch)
 endfunction()
 
 if(NOT MILLRACE_FUZZ)
-  millrace_pch(pch)
+  millrace_pch(pch "")
+  millrace_pch(pch_quick "${quick_build}")
   if(MILLRACE_TESTS)
-    millrace_pch(pch_tests GTest::gtest <gtest/gtest.h> ${quick_build})
+    millrace_pch(pch_tests "${quick_build}" GTest::gtest <gtest/gtest.h>)
   endif()
 endif()
