@@ -77,6 +77,17 @@ inline __m256i emulated_maskz_loadu_epi16(__mmask16 mask, const void* p) {
 }  // namespace millrace::kernels
 
 #undef _mm512_dpbusd_epi32
+// Newer SIMDe has some of these itself.
+#undef _mm512_dpbusd_epi32
+#undef _mm512_cvtepi32_ps
+#undef _mm512_cvtps_epi32
+#undef _mm512_cvtph_ps
+#undef _mm512_cvtepu16_epi32
+#undef _mm512_srai_epi32
+#undef _mm512_maskz_loadu_ps
+#undef _mm512_mask_storeu_ps
+#undef _mm256_maskz_loadu_epi16
+#undef _mm512_extractf32x8_ps
 #define _mm512_dpbusd_epi32 emulated_dpbusd_epi32
 #define _mm512_cvtepi32_ps emulated_cvtepi32_ps
 #define _mm512_cvtps_epi32 emulated_cvtps_epi32
