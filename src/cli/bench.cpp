@@ -135,8 +135,12 @@ Result<int> run_bench(const Options& options) {
                      .threads = threads,
                      .roof = measure_roof(isa, threads),
                      .costs = costs_of(*bundle.source, config, memory.token_weights_bytes, memory.kv_bytes_per_token),
-                     .rows = {}};
-  MILLRACE_TRY(session, start_session(std::move(bundle), config, options, need));
+                     .rows = {},
+                     .ops = {}};
+  MILLRACE_TRY(model, load_weights(bundle, config, options, need));
+  MILLRACE_TRY(ops, time_ops(*model, kPrefillTokens, kBatches, kPromptTokens));
+  report.ops = std::move(ops);
+  const Session session = start_engine(std::move(bundle), config, std::move(model), need);
   Bench bench(*session.engine, config.vocab_size);
   MILLRACE_TRY(prefill, bench.prefill());
   report.add_prefill(kPrefillTokens, prefill);

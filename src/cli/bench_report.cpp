@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include <nlohmann/json.hpp>
 
 #include "device/topology.h"
@@ -11,10 +13,13 @@ namespace {
 
 double share(double rate, double roof_giga) { return roof_giga > 0 ? rate / (roof_giga * 1e9) : 0; }
 
-/// A machine without arithmetic of its own for a kind computes it in f32.
-double arithmetic_roof(const Roof& roof, Arithmetic kind) {
-  const double own = kind == Arithmetic::int8 ? roof.int8_gops : kind == Arithmetic::bf16 ? roof.bf16_gflops : roof.f32_gflops;
-  return own > 0 ? own : roof.f32_gflops;
+/// Rates and shares of one OpTime.
+struct OpRates { double gflops, gb_per_s, roof_share; };
+
+OpRates rates_of(const OpTime& op, const Roof& roof) {
+  const double us = std::max(op.us, 1e-3);
+  return {op.flops / us / 1e3, op.bytes / us / 1e3,
+          std::max(share(op.flops / us * 1e6, arithmetic_roof(roof, op.arithmetic)), share(op.bytes / us * 1e6, roof.read_gbs))};
 }
 
 }  // namespace
@@ -51,6 +56,13 @@ nlohmann::ordered_json BenchReport::to_json() const {
   for (const BenchRow& row : rows)
     out["rows"].push_back({{"work", row.work}, {"tokens", row.tokens}, {"batch", row.batch}, {"tokens_per_s", row.tokens_per_s},
                            {"bytes_per_s", row.bytes_per_s}, {"flops_per_s", row.flops_per_s}, {"roof_share", row.roof_share}, {"bound", row.bound}});
+  out["ops"] = nlohmann::ordered_json::array();
+  for (const OpTime& op : ops) {
+    const OpRates rates = rates_of(op, roof);
+    out["ops"].push_back({{"work", op.work}, {"batch", op.batch}, {"op", op.op}, {"scope", op.scope}, {"shape", op.shape},
+                          {"launches", op.launches}, {"us", op.us}, {"gflops", rates.gflops}, {"gb_per_s", rates.gb_per_s},
+                          {"roof_share", rates.roof_share}});
+  }
   return out;
 }
 
@@ -62,6 +74,19 @@ std::string BenchReport::to_text() const {
   for (const BenchRow& row : rows)
     out += fmt::format("{:<8} {:>6} {:>6} {:>12.1f} {:>9.2f} {:>9.1f}  {:.0f} % of {}\n", row.work, row.tokens, row.batch, row.tokens_per_s,
                        row.bytes_per_s / 1e9, row.flops_per_s / 1e9, row.roof_share * 100, row.bound);
+  for (std::size_t i = 0; i < ops.size(); ++i) {
+    const OpTime& op = ops[i];
+    if (i == 0 || op.work != ops[i - 1].work || op.batch != ops[i - 1].batch) {
+      double sum = 0;
+      for (const OpTime& o : ops)
+        if (o.work == op.work && o.batch == op.batch) sum += o.us;
+      out += fmt::format("\n{} {}, one step: {:.0f} us\n{:<12} {:<24} {:<32} {:>8} {:>9} {:>8} {:>7} {:>5}\n", op.work, op.batch, sum, "op", "scope", "shape",
+                         "launches", "us", "GFLOP/s", "GB/s", "roof");
+    }
+    const OpRates rates = rates_of(op, roof);
+    out += fmt::format("{:<12} {:<24} {:<32} {:>8} {:>9.1f} {:>8.1f} {:>7.2f} {:>4.0f}%\n", op.op, op.scope, op.shape, op.launches, op.us, rates.gflops,
+                       rates.gb_per_s, rates.roof_share * 100);
+  }
   return out;
 }
 

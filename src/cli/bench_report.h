@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/bench_ops.h"
 #include "cli/model_costs.h"
 #include "cli/roof.h"
 
@@ -29,6 +30,7 @@ struct BenchReport {
   Roof roof;
   ModelCosts costs;
   std::vector<BenchRow> rows;
+  std::vector<OpTime> ops;
 
   void add_prefill(int tokens, double tokens_per_s);
   /// `context`: cached tokens of each stream, on average.

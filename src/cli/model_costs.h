@@ -6,10 +6,11 @@
 
 #include "io/weight_source.h"
 #include "model/config.h"
+#include "ops/op.h"
 
 namespace millrace::cli {
 
-enum class Arithmetic { int8, bf16, f32 };
+using ops::Arithmetic;
 
 struct ModelCosts {
   std::int64_t weights_bytes = 0;        // read once per step, whatever its batch

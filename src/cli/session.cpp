@@ -41,19 +41,28 @@ Result<model::ModelConfig> config_of(const ModelBundle& bundle) {
   return config;
 }
 
-Result<Session> start_session(ModelBundle bundle, const model::ModelConfig& config, const Options& options, const Need& need) {
+Result<std::unique_ptr<model::Model>> load_weights(const ModelBundle& bundle, const model::ModelConfig& config, const Options& options, const Need& need) {
   MILLRACE_TRY(load, load_options(options, need));
   ProgressBar bar("loading");
   load.progress = [&bar](double share) { bar.show(share); };
-  auto runner = model::load_model(*bundle.source, config, load);
-  if (!runner) return std::move(runner).error().in(fmt::format("loading '{}'", bundle.path));
-  engine::EngineOptions engine_options;
-  engine_options.step_tokens = need.step_tokens;
-  engine_options.max_running = need.max_running;
-  engine_options.prefix_sharing = need.prefix_sharing;
+  auto model = model::load_model(*bundle.source, config, load);
+  if (!model) return std::move(model).error().in(fmt::format("loading '{}'", bundle.path));
+  return model;
+}
+
+Session start_engine(ModelBundle bundle, const model::ModelConfig& config, std::unique_ptr<model::Model> model, const Need& need) {
+  engine::EngineOptions options;
+  options.step_tokens = need.step_tokens;
+  options.max_running = need.max_running;
+  options.prefix_sharing = need.prefix_sharing;
   Session session{std::move(bundle), config, nullptr};
-  session.engine = std::make_unique<engine::Engine>(*std::move(runner), *session.bundle.tokenizer, engine_options);
+  session.engine = std::make_unique<engine::Engine>(std::move(model), *session.bundle.tokenizer, options);
   return session;
+}
+
+Result<Session> start_session(ModelBundle bundle, const model::ModelConfig& config, const Options& options, const Need& need) {
+  MILLRACE_TRY(model, load_weights(bundle, config, options, need));
+  return start_engine(std::move(bundle), config, std::move(model), need);
 }
 
 sampling::Params sampling_params(const Options& options) {

@@ -51,7 +51,12 @@ Result<model::LoadOptions> load_options(const Options& options, const Need& need
 /// read_config and validated, with the path in front of what is wrong.
 Result<model::ModelConfig> config_of(const ModelBundle& bundle);
 
-/// Loads the weights, with a progress bar on a terminal, and starts the engine.
+/// With a progress bar on a terminal.
+Result<std::unique_ptr<model::Model>> load_weights(const ModelBundle& bundle, const model::ModelConfig& config, const Options& options, const Need& need);
+
+Session start_engine(ModelBundle bundle, const model::ModelConfig& config, std::unique_ptr<model::Model> model, const Need& need);
+
+/// Both.
 Result<Session> start_session(ModelBundle bundle, const model::ModelConfig& config, const Options& options, const Need& need);
 
 sampling::Params sampling_params(const Options& options);

@@ -101,7 +101,7 @@ void Plan::run_node(const void* node, const void* run, device::Worker& worker) n
 
 std::vector<Plan::OpRow> Plan::rows(const ops::StepArgs& step) const {
   std::vector<OpRow> out;
-  for (const BoundNode& node : nodes_) out.push_back({node.scope, node.name, node.op->work(step), node.op->tiling()});
+  for (const BoundNode& node : nodes_) out.push_back({node.scope, node.name, node.op->work(step), node.op->shape(step), node.op->tiling()});
   return out;
 }
 

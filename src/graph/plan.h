@@ -51,7 +51,7 @@ class Plan {
   std::size_t scratch_bytes() const { return scratch_bytes_; }  // per worker
 
   /// One row per launch: for profiles and `bench`.
-  struct OpRow { std::string_view scope, op; ops::Work work; std::string tiling; };
+  struct OpRow { std::string_view scope, op; ops::Work work; std::string shape, tiling; };
   std::vector<OpRow> rows(const ops::StepArgs& step) const;
 
  private:

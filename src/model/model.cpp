@@ -128,7 +128,7 @@ class CpuModel final : public Model {
     const Slot& slot = slots_[static_cast<std::size_t>((waited_ + 1) % 2)];
     if (!slot.plan || profile_us_.empty()) return out;
     const auto rows = slot.plan->rows(slot.builder->step());
-    for (std::size_t i = 0; i < rows.size(); ++i) out.push_back({std::string(rows[i].scope), std::string(rows[i].op), rows[i].tiling, rows[i].work, profile_us_[i]});
+    for (std::size_t i = 0; i < rows.size(); ++i) out.push_back({std::string(rows[i].scope), std::string(rows[i].op), rows[i].shape, rows[i].tiling, rows[i].work, profile_us_[i]});
     return out;
   }
   std::string graph_dump() const override { return graph::dump(*declared_.graph); }

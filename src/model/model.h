@@ -49,7 +49,7 @@ class Model : public Runner {
   virtual const MemoryEstimate& memory() const = 0;
 
   /// Per launch of the last step's plan: what it does, its work in that step, and the time since profiling began.
-  struct OpProfile { std::string scope, op, tiling; ops::Work work; double total_us; };
+  struct OpProfile { std::string scope, op, shape, tiling; ops::Work work; double total_us; };
   virtual void profile(bool on) = 0;
   virtual std::vector<OpProfile> profiled() const = 0;
 

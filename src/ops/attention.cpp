@@ -1,5 +1,7 @@
 #include "ops/attention.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 
 #include "base/check.h"
@@ -39,6 +41,9 @@ class BoundCacheWrite final : public BoundOp {
   Work work(const StepArgs& step) const override {
     const double values = 2.0 * step.tokens * static_cast<double>(kv_heads_ * head_dim_);
     return {values * (4 + tensor::layout_of(kv_.dtype).bytes), 0};
+  }
+  std::string shape(const StepArgs& step) const override {
+    return fmt::format("{}x{}x{} {}", step.tokens, kv_heads_, head_dim_, to_string(kv_.dtype));
   }
 
  private:
@@ -98,6 +103,12 @@ class BoundAttend final : public BoundOp {
       out.bytes += 2.0 * kv_heads_ * d * tensor::layout_of(kv_.dtype).bytes * (s.first + s.count) + 8.0 * s.count * heads * d;
     }
     return out;
+  }
+
+  std::string shape(const StepArgs& step) const override {
+    int keys = 0;
+    for (const SliceArgs& s : rows_ == Rows::tokens ? step.slices : step.output_slices) keys = std::max(keys, s.first + s.count);
+    return fmt::format("{}x{}x{}, {} keys x{} {}", step.rows(rows_), kv_heads_ * group_, head_dim_, keys, kv_heads_, to_string(kv_.dtype));
   }
 
  private:

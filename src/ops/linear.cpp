@@ -49,9 +49,15 @@ class BoundLinear final : public BoundOp {
 
   Work work(const StepArgs& step) const override {
     const double rows = step.rows(out_rows_);
-    const double in_bytes = activation_type(w_.dtype) == DType::q8_act ? 1.25 : activation_type(w_.dtype) == DType::bf16 ? 2 : 4;
+    const DType in = activation_type(w_.dtype);
+    const double in_bytes = in == DType::q8_act ? 1.25 : in == DType::bf16 ? 2 : 4;
     return {static_cast<double>(w_.bytes()) + rows * (static_cast<double>(w_.k) * in_bytes + 4.0 * static_cast<double>(w_.n)),
-            2.0 * rows * static_cast<double>(w_.n) * static_cast<double>(w_.k)};
+            2.0 * rows * static_cast<double>(w_.n) * static_cast<double>(w_.k),
+            in == DType::q8_act ? Arithmetic::int8 : in == DType::bf16 ? Arithmetic::bf16 : Arithmetic::f32};
+  }
+
+  std::string shape(const StepArgs& step) const override {
+    return fmt::format("{}x{} -> {} {}", step.rows(out_rows_), w_.k, w_.n, to_string(w_.dtype));
   }
 
   std::string tiling() const override {
@@ -133,6 +139,7 @@ class BoundConvert final : public BoundOp {
     const double values = static_cast<double>(step.rows(rows_)) * static_cast<double>(k_);
     return {values * (to_ == DType::bf16 ? 6.0 : 5.25), values * 2};
   }
+  std::string shape(const StepArgs& step) const override { return fmt::format("{}x{}", step.rows(rows_), k_); }
 
  private:
   const kernels::KernelTable& kernels_;

@@ -68,11 +68,15 @@ struct ExecContext {
   T* at(int i) const { return reinterpret_cast<T*>(io[static_cast<std::size_t>(i)]); }
 };
 
+/// What a launch computes in: which of the machine's roofs bounds it.
+enum class Arithmetic : std::uint8_t { f32, bf16, int8 };
+
 /// Bytes moved to and from memory beyond the caches' reuse (weights and KV once, activations in and out) and
 /// floating-point operations, a multiply-add counting two.
 struct Work {
   double bytes = 0;
   double flops = 0;
+  Arithmetic arithmetic = Arithmetic::f32;
 };
 
 class BoundOp {
@@ -86,6 +90,9 @@ class BoundOp {
   virtual std::size_t scratch_bytes() const { return 0; }
 
   virtual Work work(const StepArgs& step) const = 0;
+
+  /// The sizes of that work, for profiles: "512x576 -> 1536 q4_0".
+  virtual std::string shape(const StepArgs& step) const = 0;
 
   /// The work split, as one line: "tiles=16 rows=128 panels=18".
   virtual std::string tiling() const { return ""; }

@@ -1,5 +1,7 @@
 #include "ops/rope.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -30,6 +32,7 @@ class BoundAngles final : public BoundOp {
     const double values = static_cast<double>(step.tokens) * static_cast<double>(frequencies_.size());
     return {values * 8, values * 40};
   }
+  std::string shape(const StepArgs& step) const override { return fmt::format("{}x{}", step.tokens, frequencies_.size()); }
 
  private:
   std::vector<double> frequencies_;
@@ -71,6 +74,7 @@ class BoundRope final : public BoundOp {
     const double values = static_cast<double>(step.tokens) * static_cast<double>(heads_ * head_dim_);
     return {values * 8, values * 3};
   }
+  std::string shape(const StepArgs& step) const override { return fmt::format("{}x{}x{}", step.tokens, heads_, head_dim_); }
 
  private:
   kernels::rope_f32_fn kernel_;

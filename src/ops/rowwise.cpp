@@ -1,5 +1,7 @@
 #include "ops/rowwise.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cstring>
 #include <functional>
@@ -17,7 +19,8 @@ using RowsBody = std::function<void(const ExecContext&, std::int64_t row, std::i
 
 class BoundRowwise final : public BoundOp {
  public:
-  BoundRowwise(Rows rows, RowsBody body, Work per_row) : rows_(rows), body_(std::move(body)), per_row_(per_row) {}
+  BoundRowwise(const ValueDesc& out, RowsBody body, Work per_row)
+      : rows_(out.rows), width_(out.row.elements()), body_(std::move(body)), per_row_(per_row) {}
 
   void execute(const ExecContext& ctx) const noexcept override {
     const int rows = ctx.step.rows(rows_);
@@ -30,11 +33,13 @@ class BoundRowwise final : public BoundOp {
     const double rows = step.rows(rows_);
     return {rows * per_row_.bytes, rows * per_row_.flops};
   }
+  std::string shape(const StepArgs& step) const override { return fmt::format("{}x{}", step.rows(rows_), width_); }
 
  private:
   // A decode step has few rows: one row a tile would only move cache lines between cores.
   static constexpr int kTileRows = 4;
   Rows rows_;
+  std::int64_t width_;
   RowsBody body_;
   Work per_row_;
 };
@@ -66,7 +71,7 @@ class Rowwise final : public Op {
     const ValueDesc out = *infer_(types);
     bytes += static_cast<double>(out.row_bytes());
     return std::unique_ptr<BoundOp>(std::make_unique<BoundRowwise>(
-        out.rows, bind_(ctx, in), Work{bytes, flops_per_value_ * static_cast<double>(out.row.elements())}));
+        out, bind_(ctx, in), Work{bytes, flops_per_value_ * static_cast<double>(out.row.elements())}));
   }
 
  private:

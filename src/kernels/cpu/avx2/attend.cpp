@@ -30,10 +30,15 @@ Query query_at(const AttendArgs& p, int64_t index) {
           min64(p.key_end, position + 1)};
 }
 
+/// Position t's block in `cache`. By shifts: a division takes as long as ten tokens' arithmetic.
 template <class T>
 const typename T::type* block_of(const AttendArgs& p, const std::uint8_t* cache, int64_t t) {
-  return reinterpret_cast<const typename T::type*>(cache + p.table[t / p.block_tokens] * p.block_stride);
+  return reinterpret_cast<const typename T::type*>(
+      cache + p.table[t >> __builtin_ctzll(static_cast<std::uint64_t>(p.block_tokens))] * p.block_stride);
 }
+
+/// Its place in there.
+int64_t slot_of(const AttendArgs& p, int64_t t) { return t & (p.block_tokens - 1); }
 
 /// scores[i * kKeyTile + 8 j ...] = scale * q[i] . k for QT queries and 8 NV tokens, all in the block where k points.
 template <class T, int QT, int NV>
@@ -69,7 +74,7 @@ void score(const Query* queries, const typename T::type* k, int64_t block_tokens
 template <class T, int QT>
 void score_tile(const AttendArgs& p, const Query* queries, int64_t begin, int64_t end, float* scores) {
   for (int64_t t = begin / 8 * 8; t < end;) {
-    const int64_t slot = t % p.block_tokens;
+    const int64_t slot = slot_of(p, t);
     const auto* k = block_of<T>(p, p.k_cache, t) + slot;
     float* out = scores + t % kKeyTile;
     const int64_t vectors = min64((p.block_tokens - slot) / 8, (end - t + 7) / 8);
@@ -138,15 +143,15 @@ void weigh(const AttendArgs& p, const Query* queries, int64_t begin, int64_t end
     for (int j = 0; j < NV; ++j)
       sum[i][j] = kPartial ? load_part(queries[i].o + d, n) : _mm256_loadu_ps(queries[i].o + d + 8 * j);
   for (int64_t t = begin; t < end;) {
-    const auto* v = block_of<T>(p, p.v_cache, t) + t % p.block_tokens * p.head_dim + d;
-    const int64_t stop = min64(end, (t / p.block_tokens + 1) * p.block_tokens);
-    for (; t < stop; ++t, v += p.head_dim) {
+    const auto* v = block_of<T>(p, p.v_cache, t) + slot_of(p, t) * p.head_dim + d;
+    const int64_t stop = min64(end, t - slot_of(p, t) + p.block_tokens);
+    for (const float* weight = weights + t % kKeyTile; t < stop; ++t, ++weight, v += p.head_dim) {
       __m256 value[NV];
 #pragma GCC unroll 8
       for (int j = 0; j < NV; ++j) value[j] = kPartial ? load_elements<T>(v, n) : T::load8(v + 8 * j);
 #pragma GCC unroll 8
       for (int i = 0; i < QT; ++i) {
-        const __m256 x = _mm256_broadcast_ss(weights + i * kKeyTile + t % kKeyTile);
+        const __m256 x = _mm256_broadcast_ss(weight + i * kKeyTile);
 #pragma GCC unroll 8
         for (int j = 0; j < NV; ++j) sum[i][j] = _mm256_fmadd_ps(x, value[j], sum[i][j]);
       }

@@ -28,11 +28,15 @@ Query query_at(const AttendArgs& p, int64_t index) {
           min64(p.key_end, position + 1)};
 }
 
-/// Where position t's elements of `cache` begin within its block: the block's first element.
+/// Position t's block in `cache`. By shifts: a division takes as long as ten tokens' arithmetic.
 template <class T>
 const typename T::type* block_of(const AttendArgs& p, const std::uint8_t* cache, int64_t t) {
-  return reinterpret_cast<const typename T::type*>(cache + p.table[t / p.block_tokens] * p.block_stride);
+  return reinterpret_cast<const typename T::type*>(
+      cache + p.table[t >> __builtin_ctzll(static_cast<std::uint64_t>(p.block_tokens))] * p.block_stride);
 }
+
+/// Its place in there.
+int64_t slot_of(const AttendArgs& p, int64_t t) { return t & (p.block_tokens - 1); }
 
 /// scores[i * kKeyTile + 16 j ...] = scale * q[i] . k for QT queries and 16 NV tokens, key<NV>(d) being their elements
 /// d.
@@ -76,7 +80,7 @@ void score_tile(const AttendArgs& p, const Query* queries, int64_t begin, int64_
       t += 16;
       continue;
     }
-    const int64_t slot = t % p.block_tokens, block_tokens = p.block_tokens;
+    const int64_t slot = slot_of(p, t), block_tokens = p.block_tokens;
     const auto* k = block_of<T>(p, p.k_cache, t) + slot;
     const auto key = [=](int64_t d, int j) { return T::load16(k + d * block_tokens + 16 * j); };
     const int64_t vectors = min64((block_tokens - slot) / 16, (end - t + 15) / 16);
@@ -128,15 +132,15 @@ void weigh(const AttendArgs& p, const Query* queries, int64_t begin, int64_t end
 #pragma GCC unroll 4
     for (int j = 0; j < NV; ++j) sum[i][j] = load_upto(queries[i].o + d + 16 * j, n);
   for (int64_t t = begin; t < end;) {
-    const auto* v = block_of<T>(p, p.v_cache, t) + t % p.block_tokens * p.head_dim + d;
-    const int64_t stop = min64(end, (t / p.block_tokens + 1) * p.block_tokens);
-    for (; t < stop; ++t, v += p.head_dim) {
+    const auto* v = block_of<T>(p, p.v_cache, t) + slot_of(p, t) * p.head_dim + d;
+    const int64_t stop = min64(end, t - slot_of(p, t) + p.block_tokens);
+    for (const float* weight = weights + t % kKeyTile; t < stop; ++t, ++weight, v += p.head_dim) {
       __m512 value[NV];
 #pragma GCC unroll 4
       for (int j = 0; j < NV; ++j) value[j] = kPartial ? T::load_first(v, n) : T::load16(v + 16 * j);
 #pragma GCC unroll 8
       for (int i = 0; i < QT; ++i) {
-        const __m512 x = _mm512_set1_ps(weights[i * kKeyTile + t % kKeyTile]);
+        const __m512 x = _mm512_set1_ps(weight[i * kKeyTile]);
 #pragma GCC unroll 4
         for (int j = 0; j < NV; ++j) sum[i][j] = _mm512_fmadd_ps(x, value[j], sum[i][j]);
       }

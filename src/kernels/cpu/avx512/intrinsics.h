@@ -76,7 +76,6 @@ inline __m256i emulated_maskz_loadu_epi16(__mmask16 mask, const void* p) {
 }  // namespace
 }  // namespace millrace::kernels
 
-#undef _mm512_dpbusd_epi32
 // Newer SIMDe has some of these itself.
 #undef _mm512_dpbusd_epi32
 #undef _mm512_cvtepi32_ps

@@ -1,0 +1,34 @@
+#pragma once
+
+// Where the time of a step goes: the launches of one prefill and of decode steps, by op and shape, beside the roof.
+
+#include <string>
+#include <vector>
+
+#include "cli/roof.h"
+#include "model/model.h"
+
+namespace millrace::cli {
+
+/// All launches of a step that do the same in different layers.
+struct OpTime {
+  std::string work;  // "prefill" or "decode"
+  int batch = 1;
+  std::string op, scope, shape;  // scope: "layers.*.ffn"
+  int launches = 0;              // per step
+  double us = 0;                 // per step, all of them together, barriers included
+  double flops = 0, bytes = 0;   // per step
+  ops::Arithmetic arithmetic = ops::Arithmetic::f32;
+};
+
+/// The roof for a kind of arithmetic, in 10^9 operations a second: f32's where the machine has none of its own for it.
+double arithmetic_roof(const Roof& roof, ops::Arithmetic kind);
+
+/// Runs steps of random tokens on an idle model, a prompt of `prompt_tokens` and then `batches` of one token each behind
+/// `context` others. What the KV cache held is lost. Order: that of the graph.
+Result<std::vector<OpTime>> time_ops(model::Model& model, int prompt_tokens, std::span<const int> batches, int context);
+
+/// "layers.17.ffn" -> "layers.*.ffn"
+std::string any_layer(std::string_view scope);
+
+}  // namespace millrace::cli
