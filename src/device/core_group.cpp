@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <string>
+#include <utility>
 
 #include "base/check.h"
 
@@ -51,7 +52,7 @@ void pin_to(pthread_t thread, int cpu) {
 CoreGroup::CoreGroup(CoreGroupOptions options) : scratch_bytes_((options.scratch_bytes + 63) / 64 * 64), caller_works_(options.caller_works) {
   MILLRACE_CHECK(options.workers >= 1, "a core group of " + std::to_string(options.workers) + " workers");
   const auto n = static_cast<std::size_t>(options.workers);
-  shares_ = std::make_unique<Share[]>(n);
+  shares_ = std::make_unique<Share[]>(n * kMaxTileLoops);
   for (std::size_t i = 0; i < n; ++i) {
     scratch_.push_back(scratch_bytes_ ? static_cast<std::byte*>(std::aligned_alloc(64, scratch_bytes_)) : nullptr);
     MILLRACE_CHECK(!scratch_bytes_ || scratch_.back(), "no memory for worker scratch of " + std::to_string(scratch_bytes_) + " bytes");
@@ -107,21 +108,27 @@ void CoreGroup::work(int index) {
     launches[i].run(launches[i].op, step, worker);
     if (i + 1 == launches.size() && !caller_works_) {
       // The last one to arrive ends the list for wait().
+      const int loops = std::exchange(worker.loops_, 0);
       if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == workers()) {
         arrived_.store(0, std::memory_order_relaxed);
-        for (int w = 0; w < workers(); ++w) shares_[static_cast<std::size_t>(w)].next.store(0, std::memory_order_relaxed);
+        reset_shares(loops);
         done_.fetch_add(1, std::memory_order_release);
         done_.notify_all();
       }
       return;
     }
-    meet();
+    worker.barrier();
     if (timed && i < profile_.size())
       profile_[i] += std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin).count();
   }
 }
 
-void CoreGroup::meet() {
+void CoreGroup::reset_shares(int loops) {
+  for (int loop = 0; loop < loops; ++loop)
+    for (int w = 0; w < workers(); ++w) share(loop, w).next.store(0, std::memory_order_relaxed);
+}
+
+void CoreGroup::meet(int loops) {
   const std::uint32_t generation = generation_.load(std::memory_order_relaxed);
   if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 < workers()) {
     wait_while_equal(generation_, generation, kBarrierSpin);
@@ -129,11 +136,16 @@ void CoreGroup::meet() {
   }
   // Last one in: nobody is between barriers now, so the tile counters can start over.
   arrived_.store(0, std::memory_order_relaxed);
-  for (int w = 0; w < workers(); ++w) shares_[static_cast<std::size_t>(w)].next.store(0, std::memory_order_relaxed);
+  reset_shares(loops);
   generation_.store(generation + 1, std::memory_order_release);
   generation_.notify_all();
 }
 
-void Worker::barrier() { group_->meet(); }
+void Worker::barrier() { group_->meet(std::exchange(loops_, 0)); }
+
+int Worker::next_loop() {
+  MILLRACE_CHECK(loops_ < kMaxTileLoops, "more than " + std::to_string(kMaxTileLoops) + " tile loops without a barrier");
+  return loops_++;
+}
 
 }  // namespace millrace::device

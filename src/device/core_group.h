@@ -29,8 +29,8 @@ class Worker {
   void barrier();
 
   /// Calls body(i) once for each i in [0, n), over the whole group: its own contiguous share first, then what slower
-  /// workers have left. Does not wait for the others. Every worker calls it with the same n, at most once between
-  /// two barriers (the end of a launch is one).
+  /// workers have left. Does not wait for the others. Every worker makes the same calls with the same n, at most
+  /// kMaxTileLoops of them between two barriers (the end of a launch is one).
   template <class Body>
   void for_tiles(int n, Body&& body);
 
@@ -38,12 +38,17 @@ class Worker {
   friend class CoreGroup;
   Worker(CoreGroup& group, int index, int count, std::span<std::byte> scratch)
       : group_(&group), index_(index), count_(count), scratch_(scratch) {}
+  int next_loop();
 
   CoreGroup* group_;
   int index_;
   int count_;
+  int loops_ = 0;  // tile loops since the last barrier
   std::span<std::byte> scratch_;
 };
+
+/// Tile loops that may follow each other without a barrier.
+inline constexpr int kMaxTileLoops = 16;
 
 /// One entry of a step's recorded list. `step` is what start() got: the arguments that change from step to step.
 struct Launch {
@@ -95,17 +100,19 @@ class CoreGroup {
  private:
   friend class Worker;
 
-  // A worker's share of the current tiles: the next index to run, counted from the start of the share.
+  // A worker's share of the tiles of each loop: the next index to run, counted from the start of the share.
   struct alignas(64) Share { std::atomic<int> next{0}; };
+  Share& share(int loop, int worker) { return shares_[static_cast<std::size_t>(loop * workers() + worker)]; }
+  void reset_shares(int loops);
 
   void work(int index);           // one list
   void thread_main(int index);
-  void meet();                    // the barrier
+  void meet(int loops);           // the barrier, behind `loops` tile loops
 
   std::vector<std::byte*> scratch_;
   std::size_t scratch_bytes_;
   std::vector<Worker> workers_;
-  std::unique_ptr<Share[]> shares_;
+  std::unique_ptr<Share[]> shares_;  // [kMaxTileLoops][workers]
   bool caller_works_;
 
   std::span<const Launch> launches_;
@@ -124,11 +131,12 @@ template <class Body>
 void Worker::for_tiles(int n, Body&& body) {
   // Shares are [n*w/count, n*(w+1)/count): contiguous, so that a worker streams through neighbouring memory. Who runs
   // a tile never changes its result.
+  const int loop = next_loop();
   for (int turn = 0; turn < count_; ++turn) {
     const int owner = (index_ + turn) % count_;
     const int begin = static_cast<int>(static_cast<std::int64_t>(n) * owner / count_);
     const int end = static_cast<int>(static_cast<std::int64_t>(n) * (owner + 1) / count_);
-    std::atomic<int>& next = group_->shares_[static_cast<std::size_t>(owner)].next;
+    std::atomic<int>& next = group_->share(loop, owner).next;
     while (next.load(std::memory_order_relaxed) < end - begin) {
       const int i = begin + next.fetch_add(1, std::memory_order_relaxed);
       if (i >= end) break;

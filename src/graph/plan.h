@@ -3,6 +3,7 @@
 // A graph made ready for one machine: kernels chosen, every intermediate placed in one arena, the launches of a step
 // recorded. Made once per step size; run once per step. Immutable: offsets, not pointers, so one arena serves all plans.
 
+#include <array>
 #include <compare>
 #include <memory>
 #include <span>
@@ -50,24 +51,35 @@ class Plan {
   std::size_t arena_bytes() const { return arena_bytes_; }
   std::size_t scratch_bytes() const { return scratch_bytes_; }  // per worker
 
-  /// One row per launch: for profiles and `bench`.
-  struct OpRow { std::string_view scope, op; ops::Work work; std::string shape, tiling; };
+  /// One row per launch, for profiles and `bench`: the ops that it runs, joined by "+".
+  struct OpRow { std::string scope, op; ops::Work work; std::string shape, tiling; };
   std::vector<OpRow> rows(const ops::StepArgs& step) const;
 
  private:
   enum class Where : std::uint8_t { arena, token_ids, positions, output_rows, logits_out, hidden_out };
   struct Operand { Where where = Where::arena; std::size_t offset = 0; };
-  static constexpr int kMaxOperands = 8;
+  static constexpr int kMaxOperands = 8, kMaxChain = 16;
   struct BoundNode {
     std::unique_ptr<ops::BoundOp> op;
     Operand operands[kMaxOperands];
     int n_operands = 0;
     std::string_view scope, name;
   };
-  static void run_node(const void* node, const void* run, device::Worker& worker) noexcept;
-  static void place_values(const Graph& graph, const Bucket& most, std::vector<Operand>& at, std::size_t& arena_bytes);
+  /// Nodes [begin, end) of order_: one, or a chain of RowOps.
+  struct BoundPhase { int begin = 0, end = 0; bool by_rows = false; };
+  struct BoundLaunch { const Plan* plan; std::vector<BoundPhase> phases; };
+  using Io = std::array<std::byte*, kMaxOperands>;
+
+  Result<void> bind(const Graph& graph, const Bucket& most, const PlanContext& context);
+  std::vector<int> group(const Graph& graph);
+  void place_values(const Graph& graph, const Bucket& most, std::span<const int> launch_of);
+  static Io operands_of(const BoundNode& node, const StepRun& run);
+  static void run_launch(const void* launch, const void* run, device::Worker& worker) noexcept;
+  void run_phase(const BoundPhase& phase, const StepRun& run, device::Worker& worker) const noexcept;
 
   std::vector<BoundNode> nodes_;
+  std::vector<int> order_;  // nodes by launch and phase
+  std::vector<BoundLaunch> bound_launches_;
   std::vector<device::Launch> launches_;
   std::size_t arena_bytes_ = 0, scratch_bytes_ = 0;
 };

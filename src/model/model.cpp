@@ -120,7 +120,7 @@ class CpuModel final : public Model {
   }
 
   void profile(bool on) override {
-    profile_us_.assign(on ? declared_.graph->nodes.size() : 0, 0.0);
+    profile_us_.assign(on ? declared_.graph->nodes.size() : 0, 0.0);  // a launch has a node or more
     stream_->group().profile(profile_us_);
   }
   std::vector<OpProfile> profiled() const override {
@@ -128,7 +128,7 @@ class CpuModel final : public Model {
     const Slot& slot = slots_[static_cast<std::size_t>((waited_ + 1) % 2)];
     if (!slot.plan || profile_us_.empty()) return out;
     const auto rows = slot.plan->rows(slot.builder->step());
-    for (std::size_t i = 0; i < rows.size(); ++i) out.push_back({std::string(rows[i].scope), std::string(rows[i].op), rows[i].shape, rows[i].tiling, rows[i].work, profile_us_[i]});
+    for (std::size_t i = 0; i < rows.size(); ++i) out.push_back({rows[i].scope, rows[i].op, rows[i].shape, rows[i].tiling, rows[i].work, profile_us_[i]});
     return out;
   }
   std::string graph_dump() const override { return graph::dump(*declared_.graph); }

@@ -34,19 +34,18 @@ const ops::StepArgs& StepBuilder::build(std::span<const StepSlice> slices) {
 
 void StepBuilder::add_slice(const StepSlice& s, std::size_t table_at) {
   const int count = static_cast<int>(s.tokens.size());
-  slices_.push_back({step_.tokens, count, s.first, tables_.data() + table_at, step_.attend_tiles, step_.write_tiles});
+  slices_.push_back({step_.tokens, count, s.first, tables_.data() + table_at, step_.attend_tiles});
   for (int i = 0; i < count; ++i) {
     ids_.push_back(s.tokens[static_cast<std::size_t>(i)]);
     positions_.push_back(s.first + i);
   }
   step_.tokens += count;
   step_.attend_tiles += ops::attend_tiles(count, group_);
-  step_.write_tiles += ops::write_tiles(s.first, count);
 }
 
 void StepBuilder::add_outputs(const StepSlice& s, int row, std::size_t table_at) {
   const int total = static_cast<int>(s.tokens.size()), count = s.outputs == Outputs::last ? 1 : total, skipped = total - count;
-  output_slices_.push_back({step_.outputs, count, s.first + skipped, tables_.data() + table_at, step_.output_attend_tiles, 0});
+  output_slices_.push_back({step_.outputs, count, s.first + skipped, tables_.data() + table_at, step_.output_attend_tiles});
   for (int i = 0; i < count; ++i) output_rows_.push_back(row + skipped + i);
   step_.outputs += count;
   if (s.outputs != Outputs::hidden) step_.logits += count;

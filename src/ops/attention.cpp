@@ -13,30 +13,24 @@ using kernels::kKeySplit;
 using kernels::kKeyTile;
 using tensor::DType;
 
-/// The slice that holds tile `tile`, by the running counts in `first_tile`.
-const SliceArgs& slice_of(std::span<const SliceArgs> slices, int SliceArgs::* first_tile, int tile) {
-  const auto after = std::ranges::upper_bound(slices, tile, {}, first_tile);
-  return *(after - 1);
+/// The slice that holds `index`, where `first` names what the slices start with: rows or tiles, in rising order.
+const SliceArgs* slice_of(std::span<const SliceArgs> slices, int SliceArgs::* first, int index) {
+  return &*(std::ranges::upper_bound(slices, index, {}, first) - 1);
 }
 
-class BoundCacheWrite final : public BoundOp {
+class BoundCacheWrite final : public RowOp {
  public:
-  BoundCacheWrite(const SetupContext& ctx, const KvLayer& kv, const tensor::Shape& row) : kv_(kv), kv_heads_(row[0]), head_dim_(row[1]) {
+  BoundCacheWrite(const SetupContext& ctx, const KvLayer& kv, const tensor::Shape& row)
+      : RowOp(Rows::tokens), kv_(kv), kv_heads_(row[0]), head_dim_(row[1]) {
     kernel_ = kv.dtype == DType::f32 ? ctx.kernels.kv_write_f32 : kv.dtype == DType::f16 ? ctx.kernels.kv_write_f16 : ctx.kernels.kv_write_bf16;
   }
-  void execute(const ExecContext& ctx) const noexcept override {
-    const int tiles = ctx.step.write_tiles;
-    ctx.worker.for_tiles(tiles * static_cast<int>(kv_heads_), [&](int i) {
-      const int head = i / tiles;
-      const SliceArgs& s = slice_of(ctx.step.slices, &SliceArgs::write_tile, i % tiles);
-      const int nth = i % tiles - s.write_tile;
-      const int begin = std::max(s.first, (s.first / kWriteTile + nth) * kWriteTile);
-      const int end = std::min(s.first + s.count, (s.first / kWriteTile + nth + 1) * kWriteTile);
-      const std::int64_t offset = std::int64_t{s.row + begin - s.first} * kv_heads_ * head_dim_ + head * head_dim_;
-      kernel_({ctx.at<float>(0) + offset, ctx.at<float>(1) + offset, kv_heads_ * head_dim_, end - begin, begin, head_dim_,
-               reinterpret_cast<std::uint8_t*>(kv_.k + head * kv_.head_stride), reinterpret_cast<std::uint8_t*>(kv_.v + head * kv_.head_stride), s.table,
-               kv_.block_tokens, kv_.block_stride});
-    });
+  void execute_rows(const ExecContext& ctx, std::int64_t row, std::int64_t n) const noexcept override {
+    const SliceArgs* slice = slice_of(ctx.step.slices, &SliceArgs::row, static_cast<int>(row));
+    for (const std::int64_t end = row + n; row < end; ++slice) {
+      const std::int64_t rows = std::min<std::int64_t>(end, slice->row + slice->count) - row;
+      write(ctx, *slice, row, rows);
+      row += rows;
+    }
   }
   Work work(const StepArgs& step) const override {
     const double values = 2.0 * step.tokens * static_cast<double>(kv_heads_ * head_dim_);
@@ -47,6 +41,16 @@ class BoundCacheWrite final : public BoundOp {
   }
 
  private:
+  void write(const ExecContext& ctx, const SliceArgs& slice, std::int64_t row, std::int64_t rows) const {
+    const std::int64_t width = kv_heads_ * head_dim_;
+    for (std::int64_t head = 0; head < kv_heads_; ++head) {
+      const std::int64_t offset = row * width + head * head_dim_;
+      kernel_({ctx.at<float>(0) + offset, ctx.at<float>(1) + offset, width, rows, slice.first + row - slice.row, head_dim_,
+               reinterpret_cast<std::uint8_t*>(kv_.k + head * kv_.head_stride), reinterpret_cast<std::uint8_t*>(kv_.v + head * kv_.head_stride),
+               slice.table, kv_.block_tokens, kv_.block_stride});
+    }
+  }
+
   KvLayer kv_;
   std::int64_t kv_heads_, head_dim_;
   kernels::kv_write_f32_fn kernel_;
@@ -56,6 +60,7 @@ class CacheWrite final : public Op {
  public:
   explicit CacheWrite(int layer) : layer_(layer) {}
   std::string_view name() const override { return "cache_write"; }
+  int kv_layer() const override { return layer_; }
   Result<std::vector<ValueDesc>> infer(std::span<const ValueDesc> in) const override {
     if (in[0] != in[1] || in[0].dtype != DType::f32 || in[0].row.rank() != 2 || in[0].rows != Rows::tokens)
       return error(Code::invalid_argument, "cache_write of {} and {}", to_string(in[0]), to_string(in[1]));
@@ -83,7 +88,7 @@ class BoundAttend final : public BoundOp {
     const int tiles = all ? ctx.step.attend_tiles : ctx.step.output_attend_tiles;
     ctx.worker.for_tiles(tiles * kv_heads_, [&](int i) {
       const int head = i / tiles;
-      const SliceArgs& s = slice_of(slices, &SliceArgs::attend_tile, i % tiles);
+      const SliceArgs& s = *slice_of(slices, &SliceArgs::attend_tile, i % tiles);
       const int begin = (i % tiles - s.attend_tile) * tile_rows_;
       run_tile(ctx, s, head, begin, std::min(tile_rows_, s.count - begin));
     });
@@ -150,6 +155,7 @@ class Attend final : public Op {
  public:
   Attend(int layer, int kv_heads, float scale, int window) : layer_(layer), kv_heads_(kv_heads), scale_(scale), window_(window) {}
   std::string_view name() const override { return "attend"; }
+  int kv_layer() const override { return layer_; }
   Result<std::vector<ValueDesc>> infer(std::span<const ValueDesc> in) const override {
     if (in[0].dtype != DType::f32 || in[0].row.rank() != 2 || in[0].row[0] % kv_heads_ != 0)
       return error(Code::invalid_argument, "attend of {} over {} KV heads", to_string(in[0]), kv_heads_);

@@ -19,13 +19,6 @@ std::unique_ptr<Op> make_attend(int layer, int kv_heads, float scale, int window
 /// Rows of one attention tile: query heads of a group times rows is about 32 vectors that share each load of K and V.
 constexpr int query_tile_rows(int group) { return group >= 32 ? 1 : 32 / group; }
 
-/// Positions of one cache-write tile, counted from position 0: workers never write into one cache line of a small block.
-inline constexpr int kWriteTile = 64;
-
-/// Cache-write tiles of positions [first, first + count).
-constexpr int write_tiles(int first, int count) { return (first % kWriteTile + count + kWriteTile - 1) / kWriteTile; }
-static_assert(write_tiles(0, 64) == 1 && write_tiles(63, 2) == 2 && write_tiles(64, 1) == 1);
-
 constexpr int attend_tiles(int count, int group) { return (count + query_tile_rows(group) - 1) / query_tile_rows(group); }
 
 }  // namespace millrace::ops

@@ -116,36 +116,28 @@ class Linear final : public Op {
   Rows out_rows_;
 };
 
-// Rows a tile of the conversion holds: small, since a decode step has few rows and a row is cheap.
-constexpr int kConvertRows = 4;
-
-class BoundConvert final : public BoundOp {
+class BoundConvert final : public RowOp {
  public:
   BoundConvert(const SetupContext& ctx, const ValueDesc& x, DType to)
-      : kernels_(ctx.kernels), k_(x.row.last()), max_rows_(ctx.max_rows(x.rows)), rows_(x.rows), to_(to) {}
+      : RowOp(x.rows), kernels_(ctx.kernels), k_(x.row.last()), max_rows_(ctx.max_rows(x.rows)), to_(to) {}
 
-  void execute(const ExecContext& ctx) const noexcept override {
-    const int rows = ctx.step.rows(rows_);
-    ctx.worker.for_tiles((rows + kConvertRows - 1) / kConvertRows, [&](int tile) {
-      const std::int64_t row = std::int64_t{tile} * kConvertRows, n = std::min<std::int64_t>(kConvertRows, rows - row);
-      const float* x = ctx.at<float>(0) + row * k_;
-      if (to_ == DType::bf16) return kernels_.to_bf16({x, ctx.at<std::uint16_t>(1) + row * k_, n * k_});
-      const Q8Rows out = q8_rows(ctx.io[1], max_rows_, k_);
-      kernels_.quantize_q8({x, out.q + row * k_, out.scale + row * (k_ / 32), out.sum + row * (k_ / 32), n, k_});
-    });
+  void execute_rows(const ExecContext& ctx, std::int64_t row, std::int64_t n) const noexcept override {
+    const float* x = ctx.at<float>(0) + row * k_;
+    if (to_ == DType::bf16) return kernels_.to_bf16({x, ctx.at<std::uint16_t>(1) + row * k_, n * k_});
+    const Q8Rows out = q8_rows(ctx.io[1], max_rows_, k_);
+    kernels_.quantize_q8({x, out.q + row * k_, out.scale + row * (k_ / 32), out.sum + row * (k_ / 32), n, k_});
   }
 
   Work work(const StepArgs& step) const override {
-    const double values = static_cast<double>(step.rows(rows_)) * static_cast<double>(k_);
+    const double values = static_cast<double>(step.rows(rows())) * static_cast<double>(k_);
     return {values * (to_ == DType::bf16 ? 6.0 : 5.25), values * 2};
   }
-  std::string shape(const StepArgs& step) const override { return fmt::format("{}x{}", step.rows(rows_), k_); }
+  std::string shape(const StepArgs& step) const override { return fmt::format("{}x{}", step.rows(rows()), k_); }
 
  private:
   const kernels::KernelTable& kernels_;
   std::int64_t k_;
   int max_rows_;
-  Rows rows_;
   DType to_;
 };
 

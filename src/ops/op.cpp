@@ -1,5 +1,7 @@
 #include "ops/op.h"
 
+#include <algorithm>
+
 namespace millrace::ops {
 
 std::size_t ValueDesc::row_bytes() const {
@@ -10,6 +12,11 @@ std::size_t ValueDesc::row_bytes() const {
 std::string to_string(const ValueDesc& desc) {
   constexpr std::string_view kRows[] = {"", "T ", "S ", "L "};
   return std::string(to_string(desc.dtype)) + " " + std::string(kRows[static_cast<int>(desc.rows)]) + to_string(desc.row);
+}
+
+void RowOp::execute(const ExecContext& ctx) const noexcept {
+  const int rows = ctx.step.rows(rows_), tile = tile_rows(rows);
+  ctx.worker.for_tiles((rows + tile - 1) / tile, [&](int i) { execute_rows(ctx, std::int64_t{i} * tile, std::min(tile, rows - i * tile)); });
 }
 
 Q8Rows q8_rows(std::byte* data, std::int64_t max_rows, std::int64_t k) {

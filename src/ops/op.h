@@ -79,9 +79,14 @@ struct Work {
   Arithmetic arithmetic = Arithmetic::f32;
 };
 
+class RowOp;
+
 class BoundOp {
  public:
   virtual ~BoundOp() = default;
+
+  /// This op as one whose output row r depends on row r of its inputs only; null where that is not so.
+  virtual const RowOp* by_rows() const { return nullptr; }
 
   /// Called by every worker of the group. No allocation, no lookup, no failure. Rows may be fewer than at setup.
   virtual void execute(const ExecContext& ctx) const noexcept = 0;
@@ -98,10 +103,33 @@ class BoundOp {
   virtual std::string tiling() const { return ""; }
 };
 
+/// An op that treats each row by itself: a plan runs several of them on the same rows one after the other, without a
+/// barrier in between and with the rows in the cache.
+class RowOp : public BoundOp {
+ public:
+  explicit RowOp(Rows rows) : rows_(rows) {}
+  Rows rows() const { return rows_; }
+
+  /// Rows [row, row + n), by one worker.
+  virtual void execute_rows(const ExecContext& ctx, std::int64_t row, std::int64_t n) const noexcept = 0;
+
+  const RowOp* by_rows() const override { return this; }
+  void execute(const ExecContext& ctx) const noexcept final;
+
+  /// Rows of one tile. A decode step has few rows: one row a tile would only move cache lines between cores.
+  static int tile_rows(int rows) { return rows >= 128 ? 16 : 4; }
+
+ private:
+  Rows rows_;
+};
+
 class Op {
  public:
   virtual ~Op() = default;
   virtual std::string_view name() const = 0;
+
+  /// The layer whose KV cache it reads or writes; -1: none. Such ops of one layer keep their order.
+  virtual int kv_layer() const { return -1; }
 
   /// Types of the outputs. Errors: invalid_argument naming both shapes.
   virtual Result<std::vector<ValueDesc>> infer(std::span<const ValueDesc> in) const = 0;

@@ -2,7 +2,6 @@
 
 #include <fmt/core.h>
 
-#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -11,22 +10,17 @@ namespace {
 
 using tensor::DType;
 
-constexpr int kTileRows = 4;
-
-class BoundAngles final : public BoundOp {
+class BoundAngles final : public RowOp {
  public:
-  BoundAngles(std::vector<double> inverse_frequencies, double factor) : frequencies_(std::move(inverse_frequencies)), factor_(factor) {}
-  void execute(const ExecContext& ctx) const noexcept override {
+  BoundAngles(std::vector<double> inverse_frequencies, double factor) : RowOp(Rows::tokens), frequencies_(std::move(inverse_frequencies)), factor_(factor) {}
+  void execute_rows(const ExecContext& ctx, std::int64_t row, std::int64_t n) const noexcept override {
     const auto half = static_cast<std::int64_t>(frequencies_.size());
-    const int rows = ctx.step.tokens;
-    ctx.worker.for_tiles((rows + kTileRows - 1) / kTileRows, [&](int tile) {
-      for (std::int64_t r = std::int64_t{tile} * kTileRows, end = std::min<std::int64_t>(r + kTileRows, rows); r < end; ++r)
-        for (std::int64_t i = 0; i < half; ++i) {
-          const double angle = ctx.at<std::int32_t>(0)[r] * frequencies_[static_cast<std::size_t>(i)];
-          ctx.at<float>(1)[r * half + i] = static_cast<float>(std::cos(angle) * factor_);
-          ctx.at<float>(2)[r * half + i] = static_cast<float>(std::sin(angle) * factor_);
-        }
-    });
+    for (std::int64_t r = row; r < row + n; ++r)
+      for (std::int64_t i = 0; i < half; ++i) {
+        const double angle = ctx.at<std::int32_t>(0)[r] * frequencies_[static_cast<std::size_t>(i)];
+        ctx.at<float>(1)[r * half + i] = static_cast<float>(std::cos(angle) * factor_);
+        ctx.at<float>(2)[r * half + i] = static_cast<float>(std::sin(angle) * factor_);
+      }
   }
   Work work(const StepArgs& step) const override {
     const double values = static_cast<double>(step.tokens) * static_cast<double>(frequencies_.size());
@@ -57,18 +51,15 @@ class Angles final : public Op {
   double factor_;
 };
 
-class BoundRope final : public BoundOp {
+class BoundRope final : public RowOp {
  public:
-  BoundRope(const SetupContext& ctx, const tensor::Shape& row, std::int64_t half) : kernel_(ctx.kernels.rope_f32), heads_(row[0]), head_dim_(row[1]), half_(half) {}
-  void execute(const ExecContext& ctx) const noexcept override {
-    const int rows = ctx.step.tokens;
+  BoundRope(const SetupContext& ctx, const tensor::Shape& row, std::int64_t half)
+      : RowOp(Rows::tokens), kernel_(ctx.kernels.rope_f32), heads_(row[0]), head_dim_(row[1]), half_(half) {}
+  void execute_rows(const ExecContext& ctx, std::int64_t row, std::int64_t n) const noexcept override {
     const std::int64_t width = heads_ * head_dim_;
-    ctx.worker.for_tiles((rows + kTileRows - 1) / kTileRows, [&](int tile) {
-      const std::int64_t row = std::int64_t{tile} * kTileRows, n = std::min<std::int64_t>(kTileRows, rows - row);
-      float* out = ctx.at<float>(3) + row * width;
-      std::memcpy(out, ctx.at<float>(0) + row * width, static_cast<std::size_t>(n * width) * 4);
-      kernel_({out, ctx.at<float>(1) + row * half_, ctx.at<float>(2) + row * half_, n, heads_, head_dim_, 2 * half_});
-    });
+    float* out = ctx.at<float>(3) + row * width;
+    std::memcpy(out, ctx.at<float>(0) + row * width, static_cast<std::size_t>(n * width) * 4);
+    kernel_({out, ctx.at<float>(1) + row * half_, ctx.at<float>(2) + row * half_, n, heads_, head_dim_, 2 * half_});
   }
   Work work(const StepArgs& step) const override {
     const double values = static_cast<double>(step.tokens) * static_cast<double>(heads_ * head_dim_);

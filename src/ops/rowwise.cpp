@@ -17,31 +17,24 @@ using tensor::DType;
 /// What makes one rowwise op: how it types and what it does to rows [row, row + n). Everything is captured at setup.
 using RowsBody = std::function<void(const ExecContext&, std::int64_t row, std::int64_t n)>;
 
-class BoundRowwise final : public BoundOp {
+class BoundRowwise final : public RowOp {
  public:
-  BoundRowwise(const ValueDesc& out, RowsBody body, Work per_row)
-      : rows_(out.rows), width_(out.row.elements()), body_(std::move(body)), per_row_(per_row) {}
+  BoundRowwise(const ValueDesc& out, RowsBody body, Work per_row, bool own_rows_only)
+      : RowOp(out.rows), width_(out.row.elements()), body_(std::move(body)), per_row_(per_row), own_rows_only_(own_rows_only) {}
 
-  void execute(const ExecContext& ctx) const noexcept override {
-    const int rows = ctx.step.rows(rows_);
-    ctx.worker.for_tiles((rows + kTileRows - 1) / kTileRows, [&](int tile) {
-      const std::int64_t row = std::int64_t{tile} * kTileRows;
-      body_(ctx, row, std::min<std::int64_t>(kTileRows, rows - row));
-    });
-  }
+  const RowOp* by_rows() const override { return own_rows_only_ ? this : nullptr; }
+  void execute_rows(const ExecContext& ctx, std::int64_t row, std::int64_t n) const noexcept override { body_(ctx, row, n); }
   Work work(const StepArgs& step) const override {
-    const double rows = step.rows(rows_);
+    const double rows = step.rows(this->rows());
     return {rows * per_row_.bytes, rows * per_row_.flops};
   }
-  std::string shape(const StepArgs& step) const override { return fmt::format("{}x{}", step.rows(rows_), width_); }
+  std::string shape(const StepArgs& step) const override { return fmt::format("{}x{}", step.rows(rows()), width_); }
 
  private:
-  // A decode step has few rows: one row a tile would only move cache lines between cores.
-  static constexpr int kTileRows = 4;
-  Rows rows_;
   std::int64_t width_;
   RowsBody body_;
   Work per_row_;
+  bool own_rows_only_;
 };
 
 using Infer = std::function<std::optional<ValueDesc>(std::span<const ValueDesc>)>;
@@ -49,8 +42,8 @@ using Bind = std::function<RowsBody(const SetupContext&, std::span<const OpInput
 
 class Rowwise final : public Op {
  public:
-  Rowwise(std::string_view name, Infer infer, Bind bind, double flops_per_value)
-      : name_(name), infer_(std::move(infer)), bind_(std::move(bind)), flops_per_value_(flops_per_value) {}
+  Rowwise(std::string_view name, Infer infer, Bind bind, double flops_per_value, bool own_rows_only = true)
+      : name_(name), infer_(std::move(infer)), bind_(std::move(bind)), flops_per_value_(flops_per_value), own_rows_only_(own_rows_only) {}
 
   std::string_view name() const override { return name_; }
 
@@ -71,7 +64,7 @@ class Rowwise final : public Op {
     const ValueDesc out = *infer_(types);
     bytes += static_cast<double>(out.row_bytes());
     return std::unique_ptr<BoundOp>(std::make_unique<BoundRowwise>(
-        out, bind_(ctx, in), Work{bytes, flops_per_value_ * static_cast<double>(out.row.elements())}));
+        out, bind_(ctx, in), Work{bytes, flops_per_value_ * static_cast<double>(out.row.elements())}, own_rows_only_));
   }
 
  private:
@@ -79,6 +72,7 @@ class Rowwise final : public Op {
   Infer infer_;
   Bind bind_;
   double flops_per_value_;
+  bool own_rows_only_;
 };
 
 bool same_f32(const ValueDesc& a, const ValueDesc& b) { return a == b && a.dtype == DType::f32 && a.rows != Rows::fixed; }
@@ -116,7 +110,7 @@ std::unique_ptr<Op> make_gather_rows() {
             std::memcpy(ctx.at<float>(2) + r * width, ctx.at<float>(0) + ctx.at<std::int32_t>(1)[r] * width, static_cast<std::size_t>(width) * 4);
         };
       },
-      0);
+      0, /*own_rows_only=*/false);
 }
 
 std::unique_ptr<Op> make_rms_norm(float eps) {

@@ -27,7 +27,6 @@ struct SliceArgs {
   int first;                  // position of that token
   const std::int32_t* table;  // KV block of positions [0, block_tokens), [block_tokens, ...)
   int attend_tile;            // attention tiles per KV head before this slice (attention.h, query_tile_rows)
-  int write_tile;             // cache-write tiles per KV head before this slice (kv_cache.h, kWriteTile)
 };
 
 struct StepArgs {
@@ -37,7 +36,7 @@ struct StepArgs {
   const std::int32_t* output_rows = nullptr;  // [outputs]: row of each output among the tokens
   std::span<const SliceArgs> slices;          // over the tokens
   std::span<const SliceArgs> output_slices;   // over the outputs
-  int attend_tiles = 0, output_attend_tiles = 0, write_tiles = 0;  // per KV head, of all slices
+  int attend_tiles = 0, output_attend_tiles = 0;  // per KV head, of all slices
   std::byte* logits_out = nullptr;            // f32 [logits, vocab]
   std::byte* hidden_out = nullptr;            // f32 [outputs, dim]
 
