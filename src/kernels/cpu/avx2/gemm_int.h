@@ -189,7 +189,7 @@ template <IntFormat kFormat, int MR, int NR>
   const std::uint8_t* data = scales + at.data;
   const std::int8_t* a = p.a + row * k;
   const float* a_scale = p.a_scale + row * p.blocks;
-  const std::int16_t* a_sum = p.a_sum + row * p.blocks * 2;
+  const float* a_sum = reinterpret_cast<const float*>(p.a_sum) + row * p.blocks;  // pairs, indexed as a_scale
 
   __m256 acc_f[MR][NR];
 #pragma GCC unroll 8
@@ -230,7 +230,7 @@ template <IntFormat kFormat, int MR, int NR>
 #pragma GCC unroll 8
     for (int i = 0; i < MR; ++i) {
       const __m256 scale = _mm256_broadcast_ss(a_scale + i * p.blocks + b);
-      const __m256i sums = broadcast4(a_sum + (i * p.blocks + b) * 2);
+      const __m256i sums = broadcast4(a_sum + i * p.blocks + b);
 #pragma GCC unroll 8
       for (int j = 0; j < NR; ++j) {
         if constexpr (f.offset != 0) {
