@@ -80,17 +80,15 @@ std::int64_t copies_of(std::int64_t bytes, std::int64_t rows) {
   return rows <= 8 ? std::max<std::int64_t>(1, (192 << 20) / bytes) : 1;
 }
 
-/// bits: of one weight; halves: 16-bit scales and minimums per block of 32.
-void gemm_int(benchmark::State& state, gemm_q4_0_fn kernel, int bits, int halves) {
+void gemm_int(benchmark::State& state, gemm_q4_0_fn kernel, IntFormat format) {
   const std::int64_t rows = state.range(0), n = state.range(1), k = state.range(2), blocks = k / 32,
                      p = table.panel_rows;
-  const std::int64_t panels = (n + p - 1) / p,
-                     panel_bytes = (blocks * p * 2 * halves + 63) / 64 * 64 + k * p * bits / 8;
+  const std::int64_t panels = (n + p - 1) / p, panel_bytes = int_panel(format, blocks, static_cast<int>(p)).bytes;
   const std::int64_t bytes = panels * panel_bytes, copies = copies_of(bytes, rows);
   Bytes w(bytes * copies), a(rows * k), scale(rows * blocks * 4), sum(rows * blocks * 4), c(rows * n * 4);
   std::int64_t copy = 0;
   for (auto _ : state) {
-    kernel({a.as<std::int8_t>(), scale.as<float>(), sum.as<std::int32_t>(), rows, blocks, w.data + copy * bytes,
+    kernel({a.as<std::int8_t>(), scale.as<float>(), sum.as<std::int16_t>(), rows, blocks, w.data + copy * bytes,
             panel_bytes, panels, c.as<float>(), n, n});
     copy = (copy + 1) % copies;
   }
@@ -162,14 +160,20 @@ void small(const char* name, std::int64_t rows, std::int64_t dim, double bytes_p
 }
 
 void register_all() {
-  const auto shapes = [](benchmark::internal::Benchmark* b) {
-    for (const std::int64_t rows : {1, 8, 32, 256})
-      for (const auto& [n, k] : {std::pair{576, 576}, {1536, 576}, {576, 1536}, {4864, 896}, {896, 4864}})
-        b->Args({rows, n, k});
+  using Shapes = std::vector<std::pair<std::int64_t, std::int64_t>>;
+  const auto with_rows = [](const Shapes& shapes) {
+    return [shapes](benchmark::internal::Benchmark* b) {
+      for (const std::int64_t rows : {1, 8, 32, 256})
+        for (const auto& [n, k] : shapes) b->Args({rows, n, k});
+    };
   };
-  shapes(benchmark::RegisterBenchmark("gemm_q4_0", [](benchmark::State& s) { gemm_int(s, table.gemm_q4_0, 4, 1); }));
-  shapes(benchmark::RegisterBenchmark("gemm_q4_1", [](benchmark::State& s) { gemm_int(s, table.gemm_q4_1, 4, 2); }));
-  shapes(benchmark::RegisterBenchmark("gemm_q8_0", [](benchmark::State& s) { gemm_int(s, table.gemm_q8_0, 8, 1); }));
+  const auto shapes = with_rows({{576, 576}, {1536, 576}, {576, 1536}, {4864, 896}, {896, 4864}});
+  const auto super_shapes = with_rows({{1536, 512}, {512, 1536}, {4864, 1024}, {1024, 4864}});  // k % 256 == 0
+#define FORMAT(name, ...)                                                         \
+  (int_formats::name.super ? super_shapes : shapes)(benchmark::RegisterBenchmark( \
+      "gemm_" #name, [](benchmark::State& s) { gemm_int(s, table.gemm_##name, int_formats::name); }));
+  MILLRACE_INT_FORMATS(FORMAT)
+#undef FORMAT
   shapes(benchmark::RegisterBenchmark("gemm_f32", [](benchmark::State& s) { gemm_float(s, table.gemm_f32, 4); }));
   shapes(benchmark::RegisterBenchmark("gemm_f16", [](benchmark::State& s) { gemm_float(s, table.gemm_f16, 2); }));
   shapes(benchmark::RegisterBenchmark("gemm_bf16", gemm_bf16));
@@ -185,7 +189,7 @@ void register_all() {
       table.rms_norm_f32({x.as<float>(), y.as<float>(), z.as<float>(), rows, dim, 1e-5f});
     });
     small("quantize_q8", rows, dim, 5, [=](Bytes& x, Bytes& y, Bytes&, Bytes& scale, Bytes& sum) {
-      table.quantize_q8({x.as<float>(), y.as<std::int8_t>(), scale.as<float>(), sum.as<std::int32_t>(), rows, dim});
+      table.quantize_q8({x.as<float>(), y.as<std::int8_t>(), scale.as<float>(), sum.as<std::int16_t>(), rows, dim});
     });
     small("swiglu_f32", rows, dim, 12, [=](Bytes& x, Bytes& y, Bytes& z, Bytes&, Bytes&) {
       table.swiglu_f32({x.as<float>(), y.as<float>(), z.as<float>(), rows * dim});

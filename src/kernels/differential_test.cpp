@@ -48,37 +48,58 @@ Shape random_shape(Rng& rng) {
   return {pick(rng, 0, 1) ? rows : pick(rng, 1, 4), n, n + pick(rng, 0, 5)};
 }
 
+struct Format {
+  const char* name;
+  IntFormat f;
+  gemm_q4_0_fn KernelTable::*kernel;
+};
+constexpr Format kFormats[] = {
+#define FORMAT(name, ...) {#name, int_formats::name, &KernelTable::gemm_##name},
+    MILLRACE_INT_FORMATS(FORMAT)
+#undef FORMAT
+};
+
 void random_gemm_int(Rng& rng) {
   const Shape shape = random_shape(rng);
-  const std::int64_t blocks = pick(rng, 1, 9), k = blocks * 32, kind = pick(rng, 0, 2), panels = shape.panels(8);
-  const std::int64_t steps = kind == 2 ? 8 : 4, scale_sets = kind == 1 ? 2 : 1;
-  const std::int64_t data = align64(scale_sets * blocks * 16), wide_data = align64(scale_sets * blocks * 32);
-  const std::int64_t bytes = align64(data + blocks * steps * 32), wide_bytes = align64(wide_data + blocks * steps * 64);
-  Array<std::uint8_t> eight(panels * bytes), sixteen((panels + 1) / 2 * wide_bytes);
+  const Format& format = kFormats[pick(rng, 0, std::size(kFormats) - 1)];
+  const IntFormat f = format.f;
+  const std::int64_t blocks = f.super ? 8 * pick(rng, 1, 2) : pick(rng, 1, 9), k = blocks * 32,
+                     panels = shape.panels(8);
+  const IntPanel at = int_panel(f, blocks, 8), wide_at = int_panel(f, blocks, 16);
+  Array<std::uint8_t> eight(panels * at.bytes), sixteen((panels + 1) / 2 * wide_at.bytes);
   for (std::int64_t p = 0; p < panels; ++p) {
-    const auto scales = random_weights(data, 2, true, rng);
-    std::memcpy(eight.data() + p * bytes, scales.data(), static_cast<std::size_t>(scale_sets * blocks * 16));
-    for (std::int64_t i = data; i < bytes; ++i) eight[p * bytes + i] = static_cast<std::uint8_t>(rng());
+    std::uint8_t* panel = eight.data() + p * at.bytes;
+    const auto scales = random_weights(at.group_scales, 2, true, rng);
+    std::memcpy(panel, scales.data(), static_cast<std::size_t>(at.group_scales));
+    for (std::int64_t i = at.group_scales; i < at.bytes; ++i) panel[i] = static_cast<std::uint8_t>(rng());
+    for (std::int64_t i = at.group_scales; i < at.data && !shares_scale_byte(f); ++i)
+      panel[i] = static_cast<std::uint8_t>(
+          pick(rng, scales_are_signed(f) ? -f.most_scale : 0, f.most_scale - (scales_are_signed(f) ? 1 : 0)));
   }
-  for (std::int64_t set = 0; set < scale_sets; ++set)
-    sixteen = widen_panels(eight, panels, bytes, wide_bytes, set * blocks * 16, set * blocks * 32, blocks, 2,
-                           std::move(sixteen));
-  sixteen = widen_panels(eight, panels, bytes, wide_bytes, data, wide_data, blocks * steps, 4, std::move(sixteen));
+  const auto widen = [&](std::int64_t from, std::int64_t wide_from, std::int64_t steps, std::int64_t group_bytes) {
+    sixteen = widen_panels(eight, panels, at.bytes, wide_at.bytes, from, wide_from, steps, group_bytes, sixteen);
+  };
+  const std::int64_t units = f.super ? blocks / 8 : blocks;
+  widen(at.scales, wide_at.scales, units, 2);
+  if (f.has_min) widen(at.mins, wide_at.mins, units, 2);
+  if (f.super) widen(at.group_scales, wide_at.group_scales, blocks, 32 / f.group);
+  if (f.super && f.has_min && !shares_scale_byte(f)) widen(at.group_mins, wide_at.group_mins, blocks, 32 / f.group);
+  widen(at.data, wide_at.data, blocks * f.bits, 4);
 
   Array<std::int8_t> a(shape.rows * k);
   for (auto& x : a) x = static_cast<std::int8_t>(pick(rng, -127, 127));
   Array<float> a_scale = random_floats(shape.rows * blocks, rng);
-  Array<std::int32_t> a_sum(shape.rows * blocks);
-  for (std::int64_t i = 0; i < shape.rows * k; ++i) a_sum[i / 32] += a[i];
+  Array<std::int16_t> a_sum(shape.rows * blocks * 2);
+  for (std::int64_t i = 0; i < shape.rows * k; ++i) a_sum[i / 16] = static_cast<std::int16_t>(a_sum[i / 16] + a[i]);
   Array<float> want(0);
   for (const Level& level : levels()) {
     const bool wide = level.table.panel_rows == 16;
     Array<float> c(shape.rows * shape.stride, -1.0f);
-    const auto kernel = kind == 0 ? level.table.gemm_q4_0 : kind == 1 ? level.table.gemm_q4_1 : level.table.gemm_q8_0;
-    kernel({a.data(), a_scale.data(), a_sum.data(), shape.rows, blocks, wide ? sixteen.data() : eight.data(),
-            wide ? wide_bytes : bytes, shape.panels(level.table.panel_rows), c.data(), shape.stride, shape.n});
+    (level.table.*format.kernel)({a.data(), a_scale.data(), a_sum.data(), shape.rows, blocks,
+                                  wide ? sixteen.data() : eight.data(), wide ? wide_at.bytes : at.bytes,
+                                  shape.panels(level.table.panel_rows), c.data(), shape.stride, shape.n});
     if (want.size() == 0) want = c;
-    ASSERT_TRUE(c.same_bits(want)) << level.name << " gemm_int kind " << kind << " rows " << shape.rows << " n "
+    ASSERT_TRUE(c.same_bits(want)) << level.name << " gemm_" << format.name << " rows " << shape.rows << " n "
                                    << shape.n << " blocks " << blocks;
   }
 }

@@ -14,6 +14,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/int_formats.h"
+
 namespace millrace::kernels {
 
 /// out[r,i] = x[r,i] / sqrt(mean(x[r]^2) + eps) * gain[i]
@@ -34,14 +36,14 @@ struct RmsNormArgs {
 /// Activations for integer weights: per row and 32 values one scale.
 ///
 ///   amax = max |x| of the block; scale = amax / 127 (0 when amax is 0); q = round-to-nearest-even(x * (127 / amax))
-///   sum = sum of the block's q, exact
+///   sum = the sums of the q of the block's two halves, exact: 16 * 127 fits
 ///   x      f32 [rows, k], dense rows; k % 32 == 0. A NaN or infinite x gives unspecified but in-range q (never UB).
-///   q      int8 [rows, k]; scale f32 [rows, k/32]; sum int32 [rows, k/32]; all dense
+///   q      int8 [rows, k]; scale f32 [rows, k/32]; sum int16 [rows, k/32, 2]; all dense
 struct QuantizeArgs {
   const float* x;
   std::int8_t* q;
   float* scale;
-  std::int32_t* sum;
+  std::int16_t* sum;
   std::int64_t rows;
   std::int64_t k;
 };
@@ -54,33 +56,48 @@ struct ToBf16Args {
 };
 
 /// Weights live in panels of `panel_rows` output rows (KernelTable::panel_rows: 8 or 16 = P), zero-padded at the end.
-/// Integer formats, one panel (K = k, B = k/32 blocks), made by ops/packed_weight.cpp:
+/// Integer formats (int_formats.h), one panel (K = k, B = k/32 blocks, S = k/256), made by ops/packed_weight.cpp:
 ///
-///   scales   f16 [B][P]             d of row p in block b
-///   mins     f16 [B][P]             only q4_1: m
+///   scales        f16 [B][P]      d of row p in block b; super formats f16 [S][P]
+///   mins          f16, as scales  only has_min: m; of super formats the negated minimum of the file
+///   group_scales  int8 [B][P]     super formats: the scale of row p in block b; group 16: [B][P][2], one for each half
+///   group_mins    as group_scales, only super formats with has_min. Where no scale is above 15 there is no such part:
+///                 the scale is the low nibble of its byte, the minimum the high one
 ///   padding to a multiple of 64 bytes
-///   data     q4_0, q4_1: [B][4][P][4] bytes; byte (b, s, p, j) holds value q of element 32b + 4s + j in its low
-///                        nibble and of element 32b + 16 + 4s + j in its high nibble
-///            q8_0:       [B][8][P][4] int8; (b, s, p, j) is q of element 32b + 4s + j
+///   data          [B] of `bits` x [P][4] bytes: the block's planes, one after the other, so that memory is read as one
+///                 stream. Step s of a block has its elements 4s..4s+3 ("low") and 16+4s..16+4s+3 ("high").
+///     8 bits      [8][P][4] int8; (s, p, j) is the weight of element 4s + j
+///     4 bits      N
+///     5 bits      N, O: the code's bits 0-3 and 4
+///     6 bits      N, T: the code's bits 0-3 and 4-5
+///     2 bits      T
+///     3 bits      T, O: the code's bits 0-1 and 2
+///     N           [4][P][4]; byte (s, p, j): bits 0-3 low element 4s + j, bits 4-7 high element 16 + 4s + j
+///     T           [2][P][4]; byte (t, p, j): bits 0-1 low of step 2t, 2-3 high of step 2t, 4-5 and 6-7 of step 2t + 1:
+///                 4 of 8 places are where 6 or 2 bits want them
+///     O           [P][4]; byte (p, j): bit s low of step s, bit 4 + s high of step s
 ///   a panel's size is `panel_bytes`, a multiple of 64; panels are 64-byte aligned.
 ///
 /// Float formats: [k][P] elements, padded to 64 bytes. bf16 instead in pairs: [ceil(k/2)][P][2], zero-padded.
 
-/// c[r, 8p+i] = sum over blocks b, in order, of one fma chain per element:
-///   q8_0:  f = fma(float(dot) * a_scale, d, f)                  dot = sum_j q_w * q_a, exact in int32
-///   q4_0:  f = fma(float(dot - 8 * a_sum) * a_scale, d, f)      dot over nibbles 0..15
-///   q4_1:  f = fma(float(dot) * a_scale, d, f); f = fma(float(a_sum) * a_scale, m, f)
-/// start value 0. (study: multiply the converted accumulator, not the scales.)
+/// c[r, 8p+i] = sum over blocks b, in order, of one fma chain per element, start value 0:
+///   f = fma(float(I) * a_scale, d, f)
+///   f = fma(float(M) * a_scale, m, f)     only has_min
+/// With w the weight as an integer, code - offset or kIq4Table[code]; exact in int32, and |I|, |M| < 2^24:
+///   I = sum_j w_j * a_j,  M = sum_j a_j                      one scale a block
+///   I = sum over groups g of scale_g * (sum of w_j * a_j),   M = sum over groups of min_g * (sum of a_j)       super
+/// (study: multiply the converted accumulator, not the scales.)
 ///
 ///   a, a_scale, a_sum  as in QuantizeArgs: rows `rows`, dense, k = 32 * blocks
 ///                      (-127..127: narrow accumulators count on it; weights of q8_0 may be -128)
+///   blocks             super formats: a multiple of 8
 ///   w                  first of `panels` panels
 ///   c                  f32 [rows, n] with row stride c_stride; n in (P*(panels-1), P*panels]: the last panel may be partial
 ///   rows               >= 1, any; register tiling over rows and panels is the kernel's business
 struct GemmIntArgs {
   const std::int8_t* a;
   const float* a_scale;
-  const std::int32_t* a_sum;
+  const std::int16_t* a_sum;
   std::int64_t rows;
   std::int64_t blocks;
   const std::uint8_t* w;

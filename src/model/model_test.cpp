@@ -69,6 +69,28 @@ TEST(Model, a_folder_and_the_gguf_of_the_same_weights_give_the_same_bytes) {
   }
 }
 
+/// A model with one layer, matrices in `weights`.
+TinyModel tiny_of(const char* architecture, tensor::DType weights) {
+  TinyModel tiny{.architecture = architecture, .layers = 1, .matrices = weights};
+  if (tensor::layout_of(weights).elements == 256) tiny.dim = tiny.ffn_dim = 256, tiny.heads = 16;  // rows are whole blocks
+  return tiny;
+}
+
+// A bit more halves the error of a random model; zeros, or codes in the wrong places, would be 1 or more from it.
+TEST(Model, every_integer_format_is_as_near_the_weights_that_were_rounded_to_it_as_its_bits_allow) {
+  for (const tensor::DType weights : ops::packable_types()) {
+    const tensor::BlockLayout layout = tensor::layout_of(weights);
+    if (layout.elements == 1) continue;
+    const io::testing::ScratchFolder scratch;
+    const TinyModel tiny = tiny_of("llama", weights);
+    Harness h(scratch.file("m.gguf", tiny.gguf().finish()), options());
+    const auto tokens = random_tokens(30, tiny.vocab, 3);
+    const auto ours = h.logits({h.stream(tokens, 0)}, 128);
+    const double error = worst_row(ours, testing::reference_logits(h.config(), tiny.tensors(), tokens), static_cast<std::size_t>(tiny.vocab));
+    EXPECT_LE(error, std::min(0.95, 10.0 / (1 << layout.bytes * 8 / layout.elements))) << to_string(weights);
+  }
+}
+
 /// The first streams of a pool in shuffled order, then mates in the blocks that are left.
 std::vector<testing::Stream> with_mates(const Harness& h, const std::vector<TokenId>& tokens, int mates, unsigned seed) {
   const testing::Stream all = h.shuffled(std::vector<TokenId>(1024), seed);  // the whole pool, permuted
@@ -91,7 +113,7 @@ TEST(Model, logits_are_the_same_bytes_in_every_situation) {
   for (const char* architecture : {"llama", "qwen2"})
     for (const tensor::DType weights : ops::packable_types()) {
       const io::testing::ScratchFolder scratch;
-      const TinyModel tiny{.architecture = architecture, .layers = 1, .matrices = weights};
+      const TinyModel tiny = tiny_of(architecture, weights);
       const std::string path = scratch.file("m.gguf", tiny.gguf().finish());
       const auto tokens = random_tokens(41, tiny.vocab, 5);
       for (const KvFormat kv : {KvFormat::f32, KvFormat::f16, KvFormat::bf16})

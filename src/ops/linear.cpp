@@ -19,6 +19,17 @@ struct LinearTiling {
   int panel_chunks;
 };
 
+/// nullptr for float formats.
+kernels::gemm_q4_0_fn int_kernel(const kernels::KernelTable& kernels, DType weights) {
+  switch (weights) {
+#define FORMAT(name, ...) \
+  case DType::name: return kernels.gemm_##name;
+    MILLRACE_INT_FORMATS(FORMAT)
+#undef FORMAT
+    default: return nullptr;
+  }
+}
+
 LinearTiling choose_tiling(const PackedWeight& w, int max_rows, const SetupContext& ctx) {
   // Half of L2 for weights; the rest for the rows' activations and the output tile.
   const std::int64_t panels_in_l2 = std::max<std::int64_t>(1, ctx.l2_bytes / 2 / w.panel_bytes);
@@ -35,7 +46,7 @@ LinearTiling choose_tiling(const PackedWeight& w, int max_rows, const SetupConte
 class BoundLinear final : public BoundOp {
  public:
   BoundLinear(const PackedWeight& w, const SetupContext& ctx, Rows in_rows, Rows out_rows)
-      : w_(w), kernels_(ctx.kernels), tiling_(choose_tiling(w, ctx.max_rows(out_rows), ctx)), in_max_rows_(ctx.max_rows(in_rows)), out_rows_(out_rows) {}
+      : w_(w), kernels_(ctx.kernels), int_kernel_(int_kernel(ctx.kernels, w.dtype)), tiling_(choose_tiling(w, ctx.max_rows(out_rows), ctx)), in_max_rows_(ctx.max_rows(in_rows)), out_rows_(out_rows) {}
 
   void execute(const ExecContext& ctx) const noexcept override {
     const int rows = ctx.step.rows(out_rows_);
@@ -80,14 +91,15 @@ class BoundLinear final : public BoundOp {
       default: {
         const Q8Rows x = q8_rows(ctx.io[0], in_max_rows_, k);
         const std::int64_t blocks = k / 32;
-        const kernels::GemmIntArgs args{x.q + row * k, x.scale + row * blocks, x.sum + row * blocks, rows, blocks, w, w_.panel_bytes, panels, c, w_.n, n};
-        return (w_.dtype == DType::q4_0 ? kernels_.gemm_q4_0 : w_.dtype == DType::q4_1 ? kernels_.gemm_q4_1 : kernels_.gemm_q8_0)(args);
+        const kernels::GemmIntArgs args{x.q + row * k, x.scale + row * blocks, x.sum + row * blocks * 2, rows, blocks, w, w_.panel_bytes, panels, c, w_.n, n};
+        return int_kernel_(args);
       }
     }
   }
 
   PackedWeight w_;
   const kernels::KernelTable& kernels_;
+  kernels::gemm_q4_0_fn int_kernel_;
   LinearTiling tiling_;
   int in_max_rows_;
   Rows out_rows_;
@@ -125,7 +137,7 @@ class BoundConvert final : public RowOp {
     const float* x = ctx.at<float>(0) + row * k_;
     if (to_ == DType::bf16) return kernels_.to_bf16({x, ctx.at<std::uint16_t>(1) + row * k_, n * k_});
     const Q8Rows out = q8_rows(ctx.io[1], max_rows_, k_);
-    kernels_.quantize_q8({x, out.q + row * k_, out.scale + row * (k_ / 32), out.sum + row * (k_ / 32), n, k_});
+    kernels_.quantize_q8({x, out.q + row * k_, out.scale + row * (k_ / 32), out.sum + row * (k_ / 32) * 2, n, k_});
   }
 
   Work work(const StepArgs& step) const override {

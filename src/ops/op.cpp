@@ -22,7 +22,7 @@ void RowOp::execute(const ExecContext& ctx) const noexcept {
 Q8Rows q8_rows(std::byte* data, std::int64_t max_rows, std::int64_t k) {
   std::byte* scale = data + max_rows * k;
   std::byte* sum = scale + max_rows * (k / 32) * 4;
-  return {reinterpret_cast<std::int8_t*>(data), reinterpret_cast<float*>(scale), reinterpret_cast<std::int32_t*>(sum)};
+  return {reinterpret_cast<std::int8_t*>(data), reinterpret_cast<float*>(scale), reinterpret_cast<std::int16_t*>(sum)};
 }
 
 }  // namespace millrace::ops

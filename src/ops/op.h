@@ -142,7 +142,7 @@ class Op {
 struct Q8Rows {
   std::int8_t* q;
   float* scale;
-  std::int32_t* sum;
+  std::int16_t* sum;  // two a block
 };
 Q8Rows q8_rows(std::byte* data, std::int64_t max_rows, std::int64_t k);
 

@@ -3,9 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <string>
 
-#include "base/check.h"
+#include "kernels/int_formats.h"
 #include "tensor/half.h"
 #include "tensor/quant_blocks.h"
 
@@ -15,36 +14,86 @@ namespace {
 using tensor::DType;
 
 constexpr std::int64_t align64(std::int64_t n) { return (n + 63) / 64 * 64; }
-constexpr std::int64_t kBlock = tensor::kQuantBlock;
 
-/// Where the parts of an integer panel lie (kernels/params.h).
-struct IntPanel {
-  std::int64_t blocks, scales, mins, data;  // byte offsets; mins == 0: the format has none
-  int steps;                                // groups of 4 bytes a row and block
-  std::int64_t bytes;
-};
-
-IntPanel int_panel(DType t, std::int64_t k, int p) {
-  IntPanel out{};
-  out.blocks = k / kBlock;
-  const std::int64_t halves = out.blocks * p * 2;
-  out.mins = t == DType::q4_1 ? halves : 0;
-  out.data = align64(halves + (t == DType::q4_1 ? halves : 0));
-  out.steps = t == DType::q8_0 ? 8 : 4;
-  out.bytes = align64(out.data + out.blocks * out.steps * p * 4);
-  return out;
+/// nullptr for float formats.
+const kernels::IntFormat* int_format(DType t) {
+  switch (t) {
+#define FORMAT(name, ...) \
+  case DType::name: return &kernels::int_formats::name;
+    MILLRACE_INT_FORMATS(FORMAT)
+#undef FORMAT
+    default: return nullptr;
+  }
 }
 
-/// One source row into its place p among the panel's rows.
-template <class Block>
-void pack_int_row(const std::byte* row, const IntPanel& at, int p, int panel_rows, std::byte* panel) {
-  for (std::int64_t b = 0; b < at.blocks; ++b) {
-    Block block;
-    std::memcpy(&block, row + b * static_cast<std::int64_t>(sizeof(Block)), sizeof(Block));
-    std::memcpy(panel + at.scales + (b * panel_rows + p) * 2, &block.d, 2);
-    if constexpr (requires { block.m; }) std::memcpy(panel + at.mins + (b * panel_rows + p) * 2, &block.m, 2);
-    for (int s = 0; s < at.steps; ++s)
-      std::memcpy(panel + at.data + ((b * at.steps + s) * panel_rows + p) * 4, reinterpret_cast<const std::byte*>(block.qs) + 4 * s, 4);
+/// One row p among `panel_rows` of an integer panel (kernels/params.h): where each of its parts is.
+struct IntRow {
+  kernels::IntFormat format;
+  kernels::IntPanel at;
+  std::int64_t panel_rows, p;
+
+  IntRow(const PackedWeight& w, std::int64_t row)
+      : format(*int_format(w.dtype)), at(int_panel(format, w.k / 32, w.panel_rows)), panel_rows(w.panel_rows), p(row % w.panel_rows) {}
+
+  int groups() const { return format.super ? tensor::kSuperBlock / format.group : 0; }  // of a unit
+  std::int64_t half(std::int64_t u) const { return (u * panel_rows + p) * 2; }
+  std::int64_t group(std::int64_t g) const { return format.group == 16 ? (g / 2 * panel_rows + p) * 2 + g % 2 : g * panel_rows + p; }
+  /// This row's 4 bytes of part i < bits of block b's planes.
+  std::int64_t part(std::int64_t b, int i) const { return at.data + ((b * format.bits + i) * panel_rows + p) * 4; }
+};
+
+/// The `bits` groups of 4 bytes that one row and block has: planes N, T and O, or bytes.
+using Planes = std::uint8_t[8][4];
+
+constexpr int first_t(int bits) { return bits == 6 ? 4 : 0; }  // the group where plane T begins, and T's first bit of a code
+constexpr bool has_t(int bits) { return bits == 6 || bits < 4; }
+
+void write_planes(int bits, const std::uint8_t* code, Planes& out) {
+  std::memset(out, 0, sizeof(out));
+  const int t = first_t(bits), o = bits - 1;
+  for (int s = 0; s < 4; ++s)
+    for (int j = 0; j < 4; ++j) {
+      const int low = code[4 * s + j], high = code[16 + 4 * s + j];
+      const auto add = [&](int group, int value) { out[group][j] = static_cast<std::uint8_t>(out[group][j] | value); };
+      if (bits == 8) add(s, low), add(4 + s, high);
+      else if (bits >= 4) add(s, (low & 15) | (high & 15) << 4);
+      if (has_t(bits)) add(t + s / 2, ((low >> t & 3) | (high >> t & 3) << 2) << s % 2 * 4);
+      if (bits % 2 == 1) add(o, (low >> o & 1) << s | (high >> o & 1) << (4 + s));
+    }
+}
+
+void read_planes(int bits, const Planes& in, std::uint8_t* code) {
+  const int t = first_t(bits), o = bits - 1;
+  for (int i = 0; i < 32; ++i) {
+    const int high = i / 16, s = i % 16 / 4, j = i % 4;
+    int q = bits == 8 ? in[i / 4][j] : bits >= 4 ? in[s][j] >> 4 * high & 15 : 0;
+    if (has_t(bits)) q |= (in[t + s / 2][j] >> (s % 2 * 4 + high * 2) & 3) << t;
+    if (bits % 2 == 1) q |= (in[o][j] >> (4 * high + s) & 1) << o;
+    code[i] = static_cast<std::uint8_t>(q);
+  }
+}
+
+/// One source row into its place in the panel.
+void pack_int_row(const std::byte* source, const PackedWeight& w, std::int64_t row, std::byte* panel) {
+  const IntRow to(w, row);
+  const tensor::BlockLayout layout = tensor::layout_of(w.dtype);
+  tensor::QuantCodes q{};
+  for (std::int64_t u = 0; u < w.k / layout.elements; ++u) {
+    tensor::unpack_block(w.dtype, source + u * layout.bytes, q);
+    if (to.format.super) q.m ^= 0x8000;  // kernels add minimums
+    std::memcpy(panel + to.at.scales + to.half(u), &q.d, 2);
+    if (to.format.has_min) std::memcpy(panel + to.at.mins + to.half(u), &q.m, 2);
+    for (int g = 0; g < to.groups(); ++g) {
+      const std::int64_t at = to.group(u * to.groups() + g);
+      const bool shared = shares_scale_byte(to.format);
+      panel[to.at.group_scales + at] = static_cast<std::byte>(shared ? q.scale[g] | q.min[g] << 4 : q.scale[g]);
+      if (to.format.has_min && !shared) panel[to.at.group_mins + at] = std::byte{q.min[g]};
+    }
+    for (int b = 0; b < layout.elements / 32; ++b) {
+      Planes planes;
+      write_planes(to.format.bits, q.code + 32 * b, planes);
+      for (int i = 0; i < to.format.bits; ++i) std::memcpy(panel + to.part(u * (layout.elements / 32) + b, i), planes[i], 4);
+    }
   }
 }
 
@@ -63,15 +112,40 @@ std::uint16_t half_at(const std::byte* p) {
   return h;
 }
 
-void pack_panel_row(DType t, const std::byte* row, std::int64_t k, int p, int panel_rows, std::byte* panel) {
-  switch (t) {
-    case DType::q4_0: return pack_int_row<tensor::BlockQ4_0>(row, int_panel(t, k, panel_rows), p, panel_rows, panel);
-    case DType::q4_1: return pack_int_row<tensor::BlockQ4_1>(row, int_panel(t, k, panel_rows), p, panel_rows, panel);
-    case DType::q8_0: return pack_int_row<tensor::BlockQ8_0>(row, int_panel(t, k, panel_rows), p, panel_rows, panel);
-    case DType::f32: return pack_float_row<float>(row, k, p, panel_rows, panel);
-    case DType::f16: return pack_float_row<std::uint16_t>(row, k, p, panel_rows, panel);
-    case DType::bf16: return pack_bf16_row(row, k, p, panel_rows, panel);
-    default: MILLRACE_CHECK(false, "no packing for " + std::string(to_string(t)));
+void pack_panel_row(const PackedWeight& w, const std::byte* source, std::int64_t row, std::byte* panel) {
+  const int p = static_cast<int>(row % w.panel_rows);
+  switch (w.dtype) {
+    case DType::f32: return pack_float_row<float>(source, w.k, p, w.panel_rows, panel);
+    case DType::f16: return pack_float_row<std::uint16_t>(source, w.k, p, w.panel_rows, panel);
+    case DType::bf16: return pack_bf16_row(source, w.k, p, w.panel_rows, panel);
+    default: return pack_int_row(source, w, row, panel);
+  }
+}
+
+void unpack_int_row(const PackedWeight& w, std::int64_t row, float* out) {
+  const std::byte* panel = w.panel(row / w.panel_rows);
+  const IntRow from(w, row);
+  const kernels::IntFormat f = from.format;
+  for (std::int64_t b = 0; b < w.k / 32; ++b) {
+    Planes planes;
+    std::uint8_t code[32];
+    for (int i = 0; i < f.bits; ++i) std::memcpy(planes[i], panel + from.part(b, i), 4);
+    read_planes(f.bits, planes, code);
+    const std::int64_t half = from.half(f.super ? b / 8 : b);
+    const float d = tensor::f16_to_f32(half_at(panel + from.at.scales + half));
+    const float m = f.has_min ? tensor::f16_to_f32(half_at(panel + from.at.mins + half)) : 0.0f;
+    for (int i = 0; i < 32; ++i) {
+      int weight = f.bits == 8 ? static_cast<std::int8_t>(code[i]) : f.table ? kernels::kIq4Table[code[i]] : code[i] - f.offset;
+      int min = 1;
+      if (f.super) {
+        const std::int64_t at = from.group(f.group == 16 ? 2 * b + i / 16 : b);
+        const auto scale = static_cast<std::int8_t>(panel[from.at.group_scales + at]);
+        weight *= shares_scale_byte(f) ? scale & 15 : scale;
+        if (f.has_min) min = shares_scale_byte(f) ? (scale & 255) >> 4 : static_cast<int>(panel[from.at.group_mins + at]);
+      }
+      // Both products are exact: 11 bits of d times at most 13.
+      out[b * 32 + i] = f.has_min ? d * static_cast<float>(weight) + m * static_cast<float>(min) : d * static_cast<float>(weight);
+    }
   }
 }
 
@@ -83,7 +157,11 @@ void widen_vector(const tensor::ConstTensorView& source, float* out) {
   }
 }
 
-constexpr std::array kPackable = {DType::f32, DType::f16, DType::bf16, DType::q8_0, DType::q4_0, DType::q4_1};
+constexpr std::array kPackable = {DType::f32, DType::f16, DType::bf16
+#define FORMAT(name, ...) , DType::name
+    MILLRACE_INT_FORMATS(FORMAT)
+#undef FORMAT
+};
 
 }  // namespace
 
@@ -118,7 +196,7 @@ Result<PackedWeight> describe_packed(const tensor::TensorDesc& source, int panel
   if (out.k % unit != 0) return error(Code::corrupt_data, "rows of {} values, expected a multiple of {} for {}", out.k, unit, to_string(source.dtype));
   out.panel_rows = panel_rows;
   out.panels = (out.n + panel_rows - 1) / panel_rows;
-  if (activation_type(out.dtype) == DType::q8_act) out.panel_bytes = int_panel(out.dtype, out.k, panel_rows).bytes;
+  if (activation_type(out.dtype) == DType::q8_act) out.panel_bytes = int_panel(*int_format(out.dtype), out.k / 32, panel_rows).bytes;
   else if (out.dtype == DType::bf16) out.panel_bytes = align64((out.k + 1) / 2 * panel_rows * 4);
   else out.panel_bytes = align64(out.k * panel_rows * tensor::layout_of(out.dtype).bytes);
   return out;
@@ -146,7 +224,7 @@ void pack(const tensor::ConstTensorView& source, const RowOrder& order, const Pa
       std::memset(out, 0, static_cast<std::size_t>(to.panel_bytes));
       for (int p = 0; p < to.panel_rows; ++p) {
         const std::int64_t row = std::int64_t{panel} * to.panel_rows + p;
-        if (row < to.n) pack_panel_row(to.dtype, source.data + order.source_row(row) * row_bytes, to.k, p, to.panel_rows, out);
+        if (row < to.n) pack_panel_row(to, source.data + order.source_row(row) * row_bytes, row, out);
       }
     });
   });
@@ -167,19 +245,7 @@ void unpack_row(const PackedWeight& w, std::int64_t row, float* out) {
     for (std::int64_t i = 0; i < w.k; ++i) out[i] = tensor::bf16_to_f32(half_at(panel + ((i / 2 * rows + p) * 2 + i % 2) * 2));
     return;
   }
-  const IntPanel at = int_panel(w.dtype, w.k, w.panel_rows);
-  for (std::int64_t b = 0; b < at.blocks; ++b) {
-    const float d = tensor::f16_to_f32(half_at(panel + at.scales + (b * rows + p) * 2));
-    const float m = at.mins ? tensor::f16_to_f32(half_at(panel + at.mins + (b * rows + p) * 2)) : 0.0f;
-    for (std::int64_t i = 0; i < kBlock; ++i) {
-      const std::int64_t byte = w.dtype == DType::q8_0 ? i : i % 16;  // of the row's own bytes of this block
-      const auto q = static_cast<std::uint8_t>(panel[at.data + ((b * at.steps + byte / 4) * rows + p) * 4 + byte % 4]);
-      float& value = out[b * kBlock + i];
-      if (w.dtype == DType::q8_0) value = d * static_cast<float>(static_cast<std::int8_t>(q));
-      else if (w.dtype == DType::q4_0) value = d * static_cast<float>((i < 16 ? q & 15 : q >> 4) - 8);
-      else value = d * static_cast<float>(i < 16 ? q & 15 : q >> 4) + m;
-    }
-  }
+  unpack_int_row(w, row, out);
 }
 
 }  // namespace millrace::ops

@@ -8,7 +8,8 @@ import random
 from support import Case, main, shared
 
 FOLDER = shared("golden/logits")
-MODELS = ["tiny-llama-f32", "tiny-llama-f16", "tiny-llama-bf16", "tiny-llama-q8_0", "tiny-llama-q4_0", "tiny-llama-q4_1", "tiny-qwen2-f32"]
+MODELS = ["tiny-llama-f32", "tiny-llama-f16", "tiny-llama-bf16", "tiny-llama-q8_0", "tiny-llama-q4_0", "tiny-llama-q4_1", "tiny-llama-q5_1",
+          "tiny-llama-q2_k", "tiny-llama-q4_k", "tiny-llama-q6_k", "tiny-llama-iq4_xs", "tiny-qwen2-f32"]
 TOKENS = 70
 LEAST = 200  # combinations
 

@@ -6,8 +6,8 @@ import math
 from support import Case, floats, main, shared
 
 FOLDER = shared("golden/logits")
-NAMES = ["tiny-llama-f32", "tiny-llama-f16", "tiny-llama-bf16", "tiny-llama-q8_0", "tiny-llama-q4_0", "tiny-llama-q4_1", "tiny-llama-mha-f32",
-         "tiny-llama3-scaled-f32", "tiny-qwen2-f32"]
+FORMATS = ["f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "q2_k", "q3_k", "q4_k", "q5_k", "q6_k", "iq4_nl", "iq4_xs"]
+NAMES = [f"tiny-llama-{format}" for format in FORMATS] + ["tiny-llama-mha-f32", "tiny-llama3-scaled-f32", "tiny-qwen2-f32"]
 WORST = {"f32": 2e-5, "f16": 5e-3, "bf16": 1.5e-2}  # ||ours - reference|| / ||reference|| of a row
 WORST_QUANTIZED, MEDIAN_QUANTIZED = 4.5e-2, 2.5e-2
 

@@ -69,7 +69,7 @@ class GgufWriter {
 std::string safetensors_bytes(std::string header, const std::string& data);
 
 /// `values` in another format: rounded to the nearest value for plain types, a simple quantiser (the largest value of
-/// each block decides its scale) for q8_0, q4_0 and q4_1.
+/// each block or group decides its scale) for the others.
 std::string encode(tensor::DType type, const std::vector<float>& values);
 
 struct TensorSpec {

@@ -41,10 +41,12 @@ __m256i round_q8(__m256 x, __m256 inverse) {
   return _mm256_cvtps_epi32(v);
 }
 
-int sum_lanes(__m256i v) {
-  const __m128i four = _mm_add_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
-  const __m128i two = _mm_add_epi32(four, _mm_unpackhi_epi64(four, four));
-  return _mm_cvtsi128_si32(_mm_add_epi32(two, _mm_shuffle_epi32(two, 1)));
+/// The sums of a's and of b's lanes, which fit in 16 bits, side by side.
+void store_sums(std::int16_t* to, __m256i a, __m256i b) {
+  const __m256i pairs = _mm256_hadd_epi32(a, b);  // two of a and two of b in either half
+  const __m128i four = _mm_add_epi32(_mm256_castsi256_si128(pairs), _mm256_extracti128_si256(pairs, 1));
+  const __m128i two = _mm_hadd_epi32(four, four);
+  _mm_storeu_si32(to, _mm_packs_epi32(two, two));
 }
 
 }  // namespace
@@ -71,7 +73,7 @@ void quantize_q8(const QuantizeArgs& p) {
     const __m256i ordered = _mm256_permutevar8x32_epi32(bytes, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(p.q + b * 32), ordered);
     p.scale[b] = amax / 127.0f;
-    p.sum[b] = sum_lanes(_mm256_add_epi32(_mm256_add_epi32(q0, q1), _mm256_add_epi32(q2, q3)));
+    store_sums(p.sum + b * 2, _mm256_add_epi32(q0, q1), _mm256_add_epi32(q2, q3));
   }
 }
 

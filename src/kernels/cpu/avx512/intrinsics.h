@@ -54,6 +54,28 @@ inline simde__m512i emulated_cvtepu16_epi32(__m256i v) {
 inline simde__m512i emulated_srai_epi32(simde__m512i v, int count) {
   return both_int(_mm256_srai_epi32(lower_int(v), count), _mm256_srai_epi32(upper_int(v), count));
 }
+inline simde__m512i emulated_madd_epi16(simde__m512i a, simde__m512i b) {
+  return both_int(_mm256_madd_epi16(lower_int(a), lower_int(b)), _mm256_madd_epi16(upper_int(a), upper_int(b)));
+}
+inline simde__m512i emulated_cvtepi8_epi16(__m256i v) {
+  return both_int(_mm256_cvtepi8_epi16(_mm256_castsi256_si128(v)),
+                  _mm256_cvtepi8_epi16(_mm256_extracti128_si256(v, 1)));
+}
+inline simde__m512i emulated_shuffle_epi8(simde__m512i a, simde__m512i b) {
+  return both_int(_mm256_shuffle_epi8(lower_int(a), lower_int(b)), _mm256_shuffle_epi8(upper_int(a), upper_int(b)));
+}
+inline simde__m512i emulated_slli_epi16(simde__m512i v, unsigned count) {
+  return both_int(_mm256_slli_epi16(lower_int(v), static_cast<int>(count)),
+                  _mm256_slli_epi16(upper_int(v), static_cast<int>(count)));
+}
+inline simde__m512i emulated_srli_epi16(simde__m512i v, unsigned count) {
+  return both_int(_mm256_srli_epi16(lower_int(v), static_cast<int>(count)),
+                  _mm256_srli_epi16(upper_int(v), static_cast<int>(count)));
+}
+inline simde__m512i emulated_slli_epi32(simde__m512i v, unsigned count) {
+  return both_int(_mm256_slli_epi32(lower_int(v), static_cast<int>(count)),
+                  _mm256_slli_epi32(upper_int(v), static_cast<int>(count)));
+}
 inline simde__m512 emulated_maskz_loadu_ps(__mmask16 mask, const float* p) {
   float out[16] = {};
   for (int i = 0; i < 16; ++i)
@@ -88,6 +110,18 @@ inline __m256i emulated_maskz_loadu_epi16(__mmask16 mask, const void* p) {
 #undef _mm256_maskz_loadu_epi16
 #undef _mm512_extractf32x8_ps
 #define _mm512_dpbusd_epi32 emulated_dpbusd_epi32
+#undef _mm512_madd_epi16
+#define _mm512_madd_epi16 emulated_madd_epi16
+#undef _mm512_cvtepi8_epi16
+#define _mm512_cvtepi8_epi16 emulated_cvtepi8_epi16
+#undef _mm512_shuffle_epi8
+#define _mm512_shuffle_epi8 emulated_shuffle_epi8
+#undef _mm512_slli_epi16
+#define _mm512_slli_epi16 emulated_slli_epi16
+#undef _mm512_srli_epi16
+#define _mm512_srli_epi16 emulated_srli_epi16
+#undef _mm512_slli_epi32
+#define _mm512_slli_epi32 emulated_slli_epi32
 #define _mm512_cvtepi32_ps emulated_cvtepi32_ps
 #define _mm512_cvtps_epi32 emulated_cvtps_epi32
 #define _mm512_cvtph_ps emulated_cvtph_ps

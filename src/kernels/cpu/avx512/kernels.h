@@ -20,9 +20,9 @@ namespace millrace::kernels::MILLRACE_AVX512 {
 
 void rms_norm_f32(const RmsNormArgs& p);
 void quantize_q8(const QuantizeArgs& p);
-void gemm_q4_0(const GemmIntArgs& p);
-void gemm_q4_1(const GemmIntArgs& p);
-void gemm_q8_0(const GemmIntArgs& p);
+#define FORMAT(name, ...) void gemm_##name(const GemmIntArgs& p);
+MILLRACE_INT_FORMATS(FORMAT)
+#undef FORMAT
 void gemm_f32(const GemmFloatArgs& p);
 void gemm_f16(const GemmFloatArgs& p);
 void gemm_bf16(const GemmBf16Args& p);

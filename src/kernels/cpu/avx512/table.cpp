@@ -9,9 +9,9 @@ constinit const KernelTable MILLRACE_AVX512_TABLE = {
     .panel_rows = 16,
     .rms_norm_f32 = MILLRACE_AVX512::rms_norm_f32,
     .quantize_q8 = MILLRACE_AVX512::quantize_q8,
-    .gemm_q4_0 = MILLRACE_AVX512::gemm_q4_0,
-    .gemm_q4_1 = MILLRACE_AVX512::gemm_q4_1,
-    .gemm_q8_0 = MILLRACE_AVX512::gemm_q8_0,
+#define FORMAT(name, ...) .gemm_##name = MILLRACE_AVX512::gemm_##name,
+    MILLRACE_INT_FORMATS(FORMAT)
+#undef FORMAT
     .gemm_f32 = MILLRACE_AVX512::gemm_f32,
     .gemm_f16 = MILLRACE_AVX512::gemm_f16,
     .gemm_bf16 = MILLRACE_AVX512::gemm_bf16,

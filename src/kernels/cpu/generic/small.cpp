@@ -29,7 +29,7 @@ void quantize_q8(const QuantizeArgs& p) {
     float amax = 0;
     for (int i = 0; i < 32; ++i) amax = std::abs(x[i]) > amax ? std::abs(x[i]) : amax;
     const float inverse = amax > 0 ? 127.0f / amax : 0.0f;
-    std::int32_t sum = 0;
+    std::int16_t sum[2] = {};
     for (int i = 0; i < 32; ++i) {
       // Comparisons, not std::clamp: NaN (a NaN in x; 0 * inf where amax is so small that 127 / amax overflows) ends as
       // 127.
@@ -38,10 +38,10 @@ void quantize_q8(const QuantizeArgs& p) {
       scaled = scaled > -127.0f ? scaled : -127.0f;
       const auto q = static_cast<std::int8_t>((scaled + 0x1.8p23f) - 0x1.8p23f);  // rounds to nearest even
       p.q[b * 32 + i] = q;
-      sum += q;
+      sum[i / 16] = static_cast<std::int16_t>(sum[i / 16] + q);
     }
     p.scale[b] = amax / 127.0f;
-    p.sum[b] = sum;
+    std::copy(sum, sum + 2, p.sum + b * 2);
   }
 }
 
