@@ -80,12 +80,12 @@ std::string BenchReport::to_text() const {
       double sum = 0;
       for (const OpTime& o : ops)
         if (o.work == op.work && o.batch == op.batch) sum += o.us;
-      out += fmt::format("\n{} {}, one step: {:.0f} us\n{:<12} {:<24} {:<32} {:>8} {:>9} {:>8} {:>7} {:>5}\n", op.work, op.batch, sum, "op", "scope", "shape",
-                         "launches", "us", "GFLOP/s", "GB/s", "roof");
+      out += fmt::format("\n{} {}, one step: {:.0f} us\n{:>9} {:>8} {:>8} {:>7} {:>5}  op, place, shape\n", op.work, op.batch, sum, "us", "launches", "GFLOP/s", "GB/s",
+                         "roof");
     }
     const OpRates rates = rates_of(op, roof);
-    out += fmt::format("{:<12} {:<24} {:<32} {:>8} {:>9.1f} {:>8.1f} {:>7.2f} {:>4.0f}%\n", op.op, op.scope, op.shape, op.launches, op.us, rates.gflops,
-                       rates.gb_per_s, rates.roof_share * 100);
+    out += fmt::format("{:>9.1f} {:>8} {:>8.1f} {:>7.2f} {:>4.0f}%  {}, {}, {}\n", op.us, op.launches, rates.gflops, rates.gb_per_s, rates.roof_share * 100, op.op,
+                       op.scope, op.shape);
   }
   return out;
 }

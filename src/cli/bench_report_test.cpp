@@ -9,7 +9,7 @@ namespace {
 
 /// 1000 bytes of weights, 10 bytes of KV a token, 200 FLOP a token and 50 for the head, 1 FLOP per query and key.
 BenchReport report_on(Roof roof) {
-  BenchReport report{.file = "m.gguf", .arch = "llama", .roof = roof, .costs = {}, .rows = {}};
+  BenchReport report{.file = "m.gguf", .arch = "llama", .roof = roof, .costs = {}, .rows = {}, .ops = {}};
   report.costs = {.weights_bytes = 1000, .kv_bytes_per_token = 10, .layer_flops_per_token = 200, .head_flops = 50, .attention_flops_per_pair = 1, .arithmetic = Arithmetic::int8};
   return report;
 }
@@ -40,6 +40,25 @@ TEST(BenchReport, json_has_the_shape_that_scripts_read) {
   EXPECT_EQ(json["rows"][0]["batch"], 1);
   EXPECT_EQ(json["rows"][1]["batch"], 8);
   EXPECT_EQ(json["rows"][1]["tokens_per_s"], 80.0);
+}
+
+TEST(BenchReport, a_launch_is_held_against_the_roof_of_its_own_arithmetic) {
+  auto report = report_on({.int8_gops = 8, .bf16_gflops = 0, .f32_gflops = 1, .read_gbs = 1});
+  report.ops = {{.work = "decode", .batch = 1, .op = "linear", .scope = "layers.*.ffn", .shape = "1x32 -> 64 q4_0", .launches = 2,
+                 .us = 10, .flops = 40'000, .bytes = 1'000, .arithmetic = ops::Arithmetic::int8}};
+  const auto op = report.to_json()["ops"][0];
+  EXPECT_EQ(op["op"], "linear");
+  EXPECT_EQ(op["shape"], "1x32 -> 64 q4_0");
+  EXPECT_DOUBLE_EQ(op["gflops"].get<double>(), 4.0);
+  EXPECT_DOUBLE_EQ(op["gb_per_s"].get<double>(), 0.1);
+  EXPECT_DOUBLE_EQ(op["roof_share"].get<double>(), 0.5);  // of int8; the read roof is farther away
+  EXPECT_NE(report.to_text().find("linear, layers.*.ffn, 1x32 -> 64 q4_0"), std::string::npos);
+}
+
+TEST(BenchReport, layers_count_as_one_place) {
+  EXPECT_EQ(any_layer("layers.17.ffn"), "layers.*.ffn");
+  EXPECT_EQ(any_layer("output"), "output");
+  EXPECT_EQ(any_layer("layers.0"), "layers.*");
 }
 
 }  // namespace

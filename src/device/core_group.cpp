@@ -47,6 +47,10 @@ void pin_to(pthread_t thread, int cpu) {
   (void)pthread_setaffinity_np(thread, sizeof(set), &set);  // best effort: a forbidden core only costs speed
 }
 
+double us_since(std::chrono::steady_clock::time_point begin) {
+  return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin).count();
+}
+
 }  // namespace
 
 CoreGroup::CoreGroup(CoreGroupOptions options) : scratch_bytes_((options.scratch_bytes + 63) / 64 * 64), caller_works_(options.caller_works) {
@@ -97,29 +101,39 @@ void CoreGroup::thread_main(int index) {
   }
 }
 
+/// Runs the launches from `i` on that one worker does alone. Returns the first other one.
+std::size_t CoreGroup::run_alone(std::size_t i, Worker& worker) {
+  const bool timed = !profile_.empty();
+  alone_us_ = 0;
+  for (; i < launches_.size() && launches_[i].alone && launches_[i].alone(launches_[i].op, step_); ++i) {
+    const auto begin = timed ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point{};
+    launches_[i].run(launches_[i].op, step_, worker);
+    reset_shares(std::exchange(worker.loops_, 0));
+    if (!timed) continue;
+    const double us = us_since(begin);
+    profile_[i] += us;
+    alone_us_ += us;
+  }
+  return i;
+}
+
 void CoreGroup::work(int index) {
   Worker& worker = workers_[static_cast<std::size_t>(index)];
   const bool timed = index == 0 && !profile_.empty();
   // The list may be replaced as soon as the last barrier has passed: nothing of it is read after that.
   const std::span<const Launch> launches = launches_;
   const void* step = step_;
-  for (std::size_t i = 0; i < launches.size(); ++i) {
+  for (std::size_t i = 0; i < launches.size();) {
     const auto begin = timed ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point{};
     launches[i].run(launches[i].op, step, worker);
-    if (i + 1 == launches.size() && !caller_works_) {
-      // The last one to arrive ends the list for wait().
-      const int loops = std::exchange(worker.loops_, 0);
-      if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == workers()) {
-        arrived_.store(0, std::memory_order_relaxed);
-        reset_shares(loops);
-        done_.fetch_add(1, std::memory_order_release);
-        done_.notify_all();
-      }
-      return;
-    }
-    worker.barrier();
-    if (timed && i < profile_.size())
-      profile_[i] += std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin).count();
+    meet(std::exchange(worker.loops_, 0), [&] {
+      next_launch_ = run_alone(i + 1, worker);
+      if (next_launch_ < launches.size() || caller_works_) return;
+      done_.fetch_add(1, std::memory_order_release);
+      done_.notify_all();
+    });
+    if (timed) profile_[i] += us_since(begin) - alone_us_;
+    i = next_launch_;
   }
 }
 
@@ -128,7 +142,8 @@ void CoreGroup::reset_shares(int loops) {
     for (int w = 0; w < workers(); ++w) share(loop, w).next.store(0, std::memory_order_relaxed);
 }
 
-void CoreGroup::meet(int loops) {
+template <class LastInDoes>
+void CoreGroup::meet(int loops, LastInDoes&& last_in_does) {
   const std::uint32_t generation = generation_.load(std::memory_order_relaxed);
   if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 < workers()) {
     wait_while_equal(generation_, generation, kBarrierSpin);
@@ -137,11 +152,12 @@ void CoreGroup::meet(int loops) {
   // Last one in: nobody is between barriers now, so the tile counters can start over.
   arrived_.store(0, std::memory_order_relaxed);
   reset_shares(loops);
+  last_in_does();
   generation_.store(generation + 1, std::memory_order_release);
   generation_.notify_all();
 }
 
-void Worker::barrier() { group_->meet(std::exchange(loops_, 0)); }
+void Worker::barrier() { group_->meet(std::exchange(loops_, 0), [] {}); }
 
 int Worker::next_loop() {
   MILLRACE_CHECK(loops_ < kMaxTileLoops, "more than " + std::to_string(kMaxTileLoops) + " tile loops without a barrier");

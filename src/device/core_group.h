@@ -55,6 +55,10 @@ struct Launch {
   void (*run)(const void* op, const void* step, Worker& worker) noexcept;
   const void* op;
   const char* name;  // for profiles; outlives the list
+
+  /// True: so little work in this step that one worker does it while the others wait. Such a launch costs no barrier:
+  /// the last worker to arrive at the one before runs it. Null: never.
+  bool (*alone)(const void* op, const void* step) noexcept = nullptr;
 };
 
 struct CoreGroupOptions {
@@ -107,7 +111,9 @@ class CoreGroup {
 
   void work(int index);           // one list
   void thread_main(int index);
-  void meet(int loops);           // the barrier, behind `loops` tile loops
+  template <class LastInDoes>
+  void meet(int loops, LastInDoes&& last_in_does);  // the barrier, behind `loops` tile loops
+  std::size_t run_alone(std::size_t i, Worker& worker);
 
   std::vector<std::byte*> scratch_;
   std::size_t scratch_bytes_;
@@ -118,6 +124,8 @@ class CoreGroup {
   std::span<const Launch> launches_;
   const void* step_ = nullptr;
   std::span<double> profile_;
+  std::size_t next_launch_ = 0;  // behind the barrier; written by the last one in
+  double alone_us_ = 0;          // of what it ran there
 
   alignas(64) std::atomic<std::uint32_t> epoch_{0};       // lists started, and one more to stop
   alignas(64) std::atomic<std::uint32_t> generation_{0};  // barriers passed

@@ -57,5 +57,32 @@ TEST(CoreGroup, a_thousand_groups_start_and_stop) {
   EXPECT_EQ(runs.load(), 1000);
 }
 
+// Launches that one worker does alone run once each, in their place, by whichever worker comes last.
+TEST(CoreGroup, small_launches_run_behind_the_barrier_before_them) {
+  struct Op { std::vector<int>* order; std::atomic<int>* runs; int id; bool small; };
+  for (const bool caller_works : {true, false})
+    for (const int workers : {1, 2, 3}) {
+      CoreGroup group({.workers = workers, .caller_works = caller_works});
+      std::vector<int> order;
+      std::atomic<int> runs = 0;
+      std::vector<Op> ops;
+      for (const bool small : {true, false, true, true, false, true}) ops.push_back({&order, &runs, static_cast<int>(ops.size()), small});
+      std::vector<Launch> launches;
+      for (const Op& op : ops)
+        launches.push_back({[](const void* p, const void*, Worker& w) noexcept {
+                              const Op& o = *static_cast<const Op*>(p);
+                              ++*o.runs;
+                              w.for_tiles(1, [&](int) { o.order->push_back(o.id); });
+                            },
+                            &op, "op", [](const void* p, const void*) noexcept { return static_cast<const Op*>(p)->small; }});
+      for (int round = 0; round < 200; ++round) {
+        order.clear(), runs = 0;
+        group.run(launches, nullptr);
+        ASSERT_EQ(order, (std::vector{0, 1, 2, 3, 4, 5}));
+        ASSERT_EQ(runs.load(), 3 + 3 * workers);  // the first of a list is everybody's
+      }
+    }
+}
+
 }  // namespace
 }  // namespace millrace::device

@@ -32,7 +32,7 @@ std::vector<std::vector<Phase>> group_launches(std::span<const LaunchNode> nodes
   std::vector<std::vector<Phase>> out;
   for (std::vector<Phase>& phases : levels) {
     // The long ones first: what is left at the end should be small.
-    std::ranges::stable_partition(phases, [](const Phase& p) { return !p.by_rows; });
+    std::stable_partition(phases.begin(), phases.end(), [](const Phase& p) { return !p.by_rows; });
     for (std::size_t i = 0; i < phases.size(); i += static_cast<std::size_t>(max_phases))
       out.emplace_back(phases.begin() + static_cast<std::ptrdiff_t>(i),
                        phases.begin() + static_cast<std::ptrdiff_t>(std::min(phases.size(), i + static_cast<std::size_t>(max_phases))));

@@ -28,7 +28,7 @@ Result<std::unique_ptr<Plan>> Plan::make(const Graph& graph, Bucket most, const 
   MILLRACE_TRY_VOID(plan->bind(graph, most, context));
   plan->place_values(graph, most, plan->group(graph));
   for (const BoundLaunch& launch : plan->bound_launches_)
-    plan->launches_.push_back({run_launch, &launch, plan->nodes_[static_cast<std::size_t>(plan->order_[static_cast<std::size_t>(launch.phases[0].begin)])].name.data()});
+    plan->launches_.push_back({run_launch, &launch, plan->nodes_[static_cast<std::size_t>(plan->order_[static_cast<std::size_t>(launch.phases[0].begin)])].name.data(), alone});
   return plan;
 }
 
@@ -138,6 +138,15 @@ Plan::Io Plan::operands_of(const BoundNode& node, const StepRun& run) {
     }
   }
   return io;
+}
+
+/// One tile of rows, and nothing else: the norms and sums of a decode step.
+bool Plan::alone(const void* launch, const void* run) noexcept {
+  const auto& [plan, phases] = *static_cast<const BoundLaunch*>(launch);
+  if (phases.size() != 1 || !phases[0].by_rows) return false;
+  const auto first = static_cast<std::size_t>(plan->order_[static_cast<std::size_t>(phases[0].begin)]);
+  const int rows = static_cast<const StepRun*>(run)->step->rows(plan->nodes_[first].op->by_rows()->rows());
+  return rows <= ops::RowOp::tile_rows(rows);
 }
 
 void Plan::run_launch(const void* launch, const void* run, device::Worker& worker) noexcept {

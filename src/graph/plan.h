@@ -74,6 +74,7 @@ class Plan {
   std::vector<int> group(const Graph& graph);
   void place_values(const Graph& graph, const Bucket& most, std::span<const int> launch_of);
   static Io operands_of(const BoundNode& node, const StepRun& run);
+  static bool alone(const void* launch, const void* run) noexcept;
   static void run_launch(const void* launch, const void* run, device::Worker& worker) noexcept;
   void run_phase(const BoundPhase& phase, const StepRun& run, device::Worker& worker) const noexcept;
 
