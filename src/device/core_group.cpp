@@ -132,7 +132,8 @@ void CoreGroup::work(int index) {
       done_.fetch_add(1, std::memory_order_release);
       done_.notify_all();
     });
-    if (timed) profile_[i] += us_since(begin) - alone_us_;
+    // Where another thread waits, the list is over for it by now, and so may be the profile: its last launch goes untimed.
+    if (timed && (caller_works_ || next_launch_ < launches.size())) profile_[i] += us_since(begin) - alone_us_;
     i = next_launch_;
   }
 }

@@ -98,7 +98,7 @@ class CoreGroup {
   }
 
   /// Adds the time of each launch, as worker 0 sees it from barrier to barrier, to totals_us[i] for the i-th launch of
-  /// the list. Empty switches it off. Between runs only.
+  /// the list; a launch that one worker does alone counts for itself. Empty switches it off. Between runs only.
   void profile(std::span<double> totals_us) { profile_ = totals_us; }
 
  private:

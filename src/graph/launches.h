@@ -2,9 +2,9 @@
 
 // Which nodes of a graph share a launch. Pure: integers in, integers out.
 //
-// Between two launches all workers meet at a barrier, which on small models costs as much as the work. So a node goes
-// into the earliest launch that its inputs allow, and nodes that treat each row by itself follow each other there: the
-// worker that made a row is the one that reads it.
+// Between two launches all workers meet at a barrier, and the slowest one decides when. So a node goes into the earliest
+// launch that its inputs allow, and nodes that treat each row by itself follow each other there: the worker that made a
+// row is the one that reads it.
 
 #include <span>
 #include <vector>

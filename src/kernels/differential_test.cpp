@@ -48,20 +48,9 @@ Shape random_shape(Rng& rng) {
   return {pick(rng, 0, 1) ? rows : pick(rng, 1, 4), n, n + pick(rng, 0, 5)};
 }
 
-struct Format {
-  const char* name;
-  IntFormat f;
-  gemm_q4_0_fn KernelTable::*kernel;
-};
-constexpr Format kFormats[] = {
-#define FORMAT(name, ...) {#name, int_formats::name, &KernelTable::gemm_##name},
-    MILLRACE_INT_FORMATS(FORMAT)
-#undef FORMAT
-};
-
 void random_gemm_int(Rng& rng) {
   const Shape shape = random_shape(rng);
-  const Format& format = kFormats[pick(rng, 0, std::size(kFormats) - 1)];
+  const IntKernel& format = kIntFormats[pick(rng, 0, std::size(kIntFormats) - 1)];
   const IntFormat f = format.f;
   const std::int64_t blocks = f.super ? 8 * pick(rng, 1, 2) : pick(rng, 1, 9), k = blocks * 32,
                      panels = shape.panels(8);

@@ -10,20 +10,9 @@
 namespace millrace::kernels::testing {
 namespace {
 
-struct Format {
-  const char* name;
-  IntFormat f;
-  gemm_q4_0_fn KernelTable::*kernel;
-};
-constexpr Format kFormats[] = {
-#define FORMAT(name, ...) {#name, int_formats::name, &KernelTable::gemm_##name},
-    MILLRACE_INT_FORMATS(FORMAT)
-#undef FORMAT
-};
-
 /// n x (32 blocks) weights and rows x (32 blocks) activations as integers and scales, in no kernel's layout.
 struct Problem {
-  Format format;
+  IntKernel format;
   std::int64_t n, rows, blocks;
   Array<std::int16_t> code;        // [n][k]
   Array<std::int16_t> scale, min;  // [n][blocks][2], of a block's halves; 1 where the format has none
@@ -40,7 +29,7 @@ struct Problem {
 /// narrow accumulator overflows.
 enum class Codes { random, least, most };
 
-Problem make_problem(const Format& format, std::int64_t n, std::int64_t rows, std::int64_t blocks, Rng& rng,
+Problem make_problem(const IntKernel& format, std::int64_t n, std::int64_t rows, std::int64_t blocks, Rng& rng,
                      Codes codes = Codes::random) {
   const bool extreme = codes != Codes::random;
   const IntFormat& f = format.f;
@@ -170,7 +159,7 @@ Array<float> run(const Level& level, const Problem& p, const Panels& w, std::int
 
 TEST(GemmInt, every_shape_gives_the_stated_sequence_bit_for_bit_and_stays_near_f64) {
   Rng rng(1);
-  for (const Format& format : kFormats)
+  for (const IntKernel& format : kIntFormats)
     for (std::int64_t blocks : {1, 2, 3, 7, 18}) {
       if (format.f.super && blocks > 3) continue;
       if (format.f.super) blocks *= 8;
@@ -205,7 +194,7 @@ TEST(GemmInt, every_shape_gives_the_stated_sequence_bit_for_bit_and_stays_near_f
 // over.
 TEST(GemmInt, the_largest_weights_and_activations_do_not_overflow) {
   Rng rng(2);
-  for (const Format& format : kFormats)
+  for (const IntKernel& format : kIntFormats)
     for (const Codes codes : {Codes::least, Codes::most}) {
       const Problem p = make_problem(format, 33, 5, format.f.super ? 8 : 3, rng, codes);
       for (const Level& level : levels()) {
@@ -220,7 +209,7 @@ TEST(GemmInt, the_largest_weights_and_activations_do_not_overflow) {
 
 TEST(GemmInt, a_row_has_the_same_bits_alone_and_among_many_even_when_they_do_not_fit_a_cache) {
   Rng rng(3);
-  for (const Format& format : kFormats) {
+  for (const IntKernel& format : kIntFormats) {
     const Problem p =
         make_problem(format, 21, 300, format.f.super ? 32 : 30, rng);  // 300 x 960 bytes: several chunks of rows
     for (const Level& level : levels()) {

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/int_formats.h"
 #include "kernels/registry.h"
 
 namespace millrace::kernels::testing {
@@ -72,5 +73,17 @@ inline std::int64_t pick(Rng& rng, std::int64_t from, std::int64_t to) {
 inline bool same_bits(float a, float b) { return std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b); }
 
 constexpr std::int64_t align64(std::int64_t n) { return (n + 63) / 64 * 64; }
+
+/// Every integer format with its product kernel.
+struct IntKernel {
+  const char* name;
+  IntFormat f;
+  gemm_q4_0_fn KernelTable::*kernel;
+};
+inline constexpr IntKernel kIntFormats[] = {
+#define FORMAT(name, ...) {#name, int_formats::name, &KernelTable::gemm_##name},
+    MILLRACE_INT_FORMATS(FORMAT)
+#undef FORMAT
+};
 
 }  // namespace millrace::kernels::testing

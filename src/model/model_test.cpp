@@ -236,6 +236,21 @@ TEST(Model, a_decode_plan_attends_through_the_block_table_and_keeps_its_tilings)
   EXPECT_NE(tilings[0].find("linear rows=1 panels="), std::string::npos);
 }
 
+// What one more layer adds: norm + quantize | q, k, v | rope + cache write | attend | quantize | output | add + norm +
+// quantize | gate, up | swiglu + quantize | down.
+TEST(Model, a_layer_is_ten_launches) {
+  std::size_t launches[2];
+  for (const int layers : {2, 3}) {
+    const io::testing::ScratchFolder scratch;
+    const TinyModel tiny{.layers = layers, .matrices = tensor::DType::q8_0};
+    Harness h(scratch.file("m.gguf", tiny.gguf().finish()), options());
+    h.model().profile(true);
+    (void)h.logits({h.stream(random_tokens(20, tiny.vocab, 10), 0)}, 20);
+    launches[layers - 2] = h.model().profiled().size();
+  }
+  EXPECT_EQ(launches[1] - launches[0], 10u);
+}
+
 // B5, B9: a copied block serves in the place of the original.
 TEST(Model, a_sequence_goes_on_over_copied_blocks) {
   const io::testing::ScratchFolder scratch;

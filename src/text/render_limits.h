@@ -1,5 +1,7 @@
 #pragma once
 
+// How much one rendering of a chat template may cost. Apart from chat_template.h: the interpreter needs only this.
+
 #include <cstddef>
 
 namespace millrace::text {
