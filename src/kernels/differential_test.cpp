@@ -78,6 +78,7 @@ void random_gemm_int(Rng& rng) {
   Array<std::int8_t> a(shape.rows * k);
   for (auto& x : a) x = static_cast<std::int8_t>(pick(rng, -127, 127));
   Array<float> a_scale = random_floats(shape.rows * blocks, rng);
+  for (auto& x : a_scale) x = without_two_bits(x);
   Array<std::int16_t> a_sum(shape.rows * blocks * 2);
   for (std::int64_t i = 0; i < shape.rows * k; ++i) a_sum[i / 16] = static_cast<std::int16_t>(a_sum[i / 16] + a[i]);
   Array<float> want(0);

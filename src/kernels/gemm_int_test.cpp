@@ -49,7 +49,7 @@ Problem make_problem(const IntKernel& format, std::int64_t n, std::int64_t rows,
     if (!extreme) return static_cast<std::int16_t>(pick(rng, least, most));
     return static_cast<std::int16_t>((pick(rng, 0, 31) != 0) == mostly_least ? least : most);
   };
-  const std::int64_t least = f.bits == 8 ? -128 : 0, most = f.bits == 8 ? 127 : (1 << f.bits) - 1;
+  const std::int64_t least = 0, most = (1 << f.bits) - 1;
   for (auto& x : p.code) x = value(least, most, codes == Codes::least);
   for (std::int64_t g = 0; f.super && g < n * blocks * 2; g += f.group == 16 ? 1 : 2) {
     p.scale[g] = scales_are_signed(f) ? value(-f.most_scale, f.most_scale - 1, true) : value(0, f.most_scale, false);
@@ -66,7 +66,7 @@ Problem make_problem(const IntKernel& format, std::int64_t n, std::int64_t rows,
     for (std::int64_t i = 0; i < p.k(); ++i)
       p.a[r * p.k() + i] = extreme ? edge : static_cast<std::int8_t>(pick(rng, -127, 127));
   }
-  for (auto& x : p.a_scale) x = static_cast<float>(pick(rng, 0, 1000)) / 3000.0f;
+  for (auto& x : p.a_scale) x = without_two_bits(static_cast<float>(pick(rng, 0, 1000)) / 3000.0f);
   for (std::int64_t i = 0; i < rows * p.k(); ++i) p.a_sum[i / 16] = static_cast<std::int16_t>(p.a_sum[i / 16] + p.a[i]);
   return p;
 }
@@ -125,12 +125,15 @@ float stated(const Problem& p, std::int64_t r, std::int64_t i, double* exact = n
   double sum = 0, norm = 0;
   for (std::int64_t b = 0; b < p.blocks; ++b) {
     const std::int64_t at = i * p.blocks + b, a_at = r * p.blocks + b;
+    const bool halves = p.format.f.group == 16;  // their scales are part of the integers, others of d and m
     std::int32_t products = 0, mins = 0;
     for (int j = 0; j < 32; ++j) {
-      products += p.scale[at * 2 + j / 16] * p.weight(at * 32 + j) * p.a[a_at * 32 + j];
-      mins += p.min[at * 2 + j / 16] * p.a[a_at * 32 + j];
+      products += (halves ? p.scale[at * 2 + j / 16] : 1) * p.weight(at * 32 + j) * p.a[a_at * 32 + j];
+      mins += (halves ? p.min[at * 2 + j / 16] : 1) * p.a[a_at * 32 + j];
     }
-    const float scale = p.a_scale[a_at], d = tensor::f16_to_f32(p.d[at]), m = tensor::f16_to_f32(p.m[at]);
+    const float scale = p.a_scale[a_at];
+    const float d = tensor::f16_to_f32(p.d[at]) * static_cast<float>(halves ? 1 : p.scale[at * 2]);
+    const float m = tensor::f16_to_f32(p.m[at]) * static_cast<float>(halves ? 1 : p.min[at * 2]);
     f = std::fma(static_cast<float>(products) * scale, d, f);
     sum += double(products) * scale * d;
     norm += std::abs(double(products) * scale * d);
@@ -174,7 +177,7 @@ TEST(GemmInt, every_shape_gives_the_stated_sequence_bit_for_bit_and_stays_near_f
         }
       for (const Level& level : levels()) {
         const Panels w = pack(p, level.table.panel_rows);
-        for (const std::int64_t rows : {1, 2, 3, 4, 5, 6, 7, 8, 9, 33})
+        for (const std::int64_t rows : {1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 12, 13, 15, 17, 33})
           for (const std::int64_t n : {1, 7, 8, 9, 15, 17, 31, 40, 64, 65, 128, 149}) {
             const Array<float> c = run(level, p, w, 0, rows, n);
             for (std::int64_t r = 0; r < rows; ++r) {

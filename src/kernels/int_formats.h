@@ -23,7 +23,7 @@ struct IntFormat {
   FORMAT(q4_1, 4, 0, false, 32, false, true, 1)    \
   FORMAT(q5_0, 5, 16, false, 32, false, false, 1)  \
   FORMAT(q5_1, 5, 0, false, 32, false, true, 1)    \
-  FORMAT(q8_0, 8, 0, false, 32, false, false, 1)   \
+  FORMAT(q8_0, 8, 128, false, 32, false, false, 1) \
   FORMAT(q2_k, 2, 0, false, 16, true, true, 15)    \
   FORMAT(q3_k, 3, 4, false, 16, true, false, 32)   \
   FORMAT(q4_k, 4, 0, false, 32, true, true, 63)    \
@@ -43,15 +43,16 @@ constexpr std::int8_t kIq4Table[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
 
 /// Largest magnitude of a weight as an integer.
 static constexpr int most_weight(IntFormat f) {
-  if (f.bits == 8) return 128;
   if (f.table) return 127;
   const int above = (1 << f.bits) - 1 - f.offset;
   return above > f.offset ? above : f.offset;
 }
 
-// A block's sum of scaled products is exact in int32 and as a float, whatever the file holds.
-#define FORMAT(name, ...) \
-  static_assert(32 * 127 * most_weight(int_formats::name) * int_formats::name.most_scale < 1 << 24, #name);
+// A block's sum of products, in group 16 of scaled ones, is exact in int32 and as a float, whatever the file holds.
+#define FORMAT(name, ...)                                                                                            \
+  static_assert(32 * 127 * most_weight(int_formats::name) * (int_formats::name.group == 16 ? int_formats::name.most_scale : 4) < \
+                    1 << 24,                                                                                         \
+                #name);
 MILLRACE_INT_FORMATS(FORMAT)
 #undef FORMAT
 
@@ -60,6 +61,17 @@ static constexpr bool shares_scale_byte(IntFormat f) { return f.most_scale == 15
 
 /// Formats that deserve more tile shapes than the others; each costs compile time.
 static constexpr bool is_common(IntFormat f) { return !f.super && !f.table && f.bits != 5; }
+
+/// The scale of a block of activations whose largest magnitude is amax: without its last two bits, so that its product
+/// with 3 * 2^22 is exact and avx512/gemm_wide.h can scale and convert at once.
+static inline float activation_scale(float amax) {
+  float scale = amax / 127.0f;
+  std::uint32_t bits;
+  __builtin_memcpy(&bits, &scale, sizeof(bits));
+  bits &= ~3u;
+  __builtin_memcpy(&scale, &bits, sizeof(bits));
+  return scale;
+}
 
 /// Where the parts of a panel lie, in bytes (params.h). mins and group_mins are where they would be, if there are none.
 struct IntPanel {

@@ -35,9 +35,10 @@ struct RmsNormArgs {
 
 /// Activations for integer weights: per row and 32 values one scale.
 ///
-///   amax = max |x| of the block; scale = amax / 127 (0 when amax is 0); q = round-to-nearest-even(x * (127 / amax))
+///   amax = max |x| of the block; scale = amax / 127 with the last two of its 24 bits cleared (0 when amax is 0);
+///   q = round-to-nearest-even(x * (127 / amax))
 ///   sum = the sums of the q of the block's two halves, exact: 16 * 127 fits
-///   x      f32 [rows, k], dense rows; k % 32 == 0. A NaN or infinite x gives unspecified but in-range q (never UB).
+///   x      f32 [rows, k], dense rows; k % 32 == 0. A NaN or |x| >= 2^100 gives unspecified scales and in-range q.
 ///   q      int8 [rows, k]; scale f32 [rows, k/32]; sum int16 [rows, k/32, 2]; all dense
 struct QuantizeArgs {
   const float* x;
@@ -66,7 +67,7 @@ struct ToBf16Args {
 ///   padding to a multiple of 64 bytes
 ///   data          [B] of `bits` x [P][4] bytes: the block's planes, one after the other, so that memory is read as one
 ///                 stream. Step s of a block has its elements 4s..4s+3 ("low") and 16+4s..16+4s+3 ("high").
-///     8 bits      [8][P][4] int8; (s, p, j) is the weight of element 4s + j
+///     8 bits      [8][P][4]; (s, p, j) is the code of element 4s + j
 ///     4 bits      N
 ///     5 bits      N, O: the code's bits 0-3 and 4
 ///     6 bits      N, T: the code's bits 0-3 and 4-5
@@ -84,12 +85,12 @@ struct ToBf16Args {
 ///   f = fma(float(I) * a_scale, d, f)
 ///   f = fma(float(M) * a_scale, m, f)     only has_min
 /// With w the weight as an integer, code - offset or kIq4Table[code]; exact in int32, and |I|, |M| < 2^24:
-///   I = sum_j w_j * a_j,  M = sum_j a_j                      one scale a block
-///   I = sum over groups g of scale_g * (sum of w_j * a_j),   M = sum over groups of min_g * (sum of a_j)       super
+///   I = sum_j w_j * a_j,  M = sum_j a_j       group 32. d and m of super formats are d * scale_g and m * min_g: exact
+///   I = sum over halves g of scale_g * (sum of w_j * a_j),  M = sum over halves of min_g * (sum of a_j)       group 16
 /// (study: multiply the converted accumulator, not the scales.)
 ///
 ///   a, a_scale, a_sum  as in QuantizeArgs: rows `rows`, dense, k = 32 * blocks
-///                      (-127..127: narrow accumulators count on it; weights of q8_0 may be -128)
+///                      (-127..127: narrow accumulators count on it; weights of q8_0 may be -128. a_scale: of 22 bits)
 ///   blocks             super formats: a multiple of 8
 ///   w                  first of `panels` panels
 ///   c                  f32 [rows, n] with row stride c_stride; n in (P*(panels-1), P*panels]: the last panel may be partial

@@ -72,6 +72,9 @@ inline std::int64_t pick(Rng& rng, std::int64_t from, std::int64_t to) {
 
 inline bool same_bits(float a, float b) { return std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b); }
 
+/// A scale that activations may have (params.h: 22 bits).
+inline float without_two_bits(float x) { return std::bit_cast<float>(std::bit_cast<std::uint32_t>(x) & ~3u); }
+
 constexpr std::int64_t align64(std::int64_t n) { return (n + 63) / 64 * 64; }
 
 /// Every integer format with its product kernel.

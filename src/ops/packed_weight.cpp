@@ -135,7 +135,7 @@ void unpack_int_row(const PackedWeight& w, std::int64_t row, float* out) {
     const float d = tensor::f16_to_f32(half_at(panel + from.at.scales + half));
     const float m = f.has_min ? tensor::f16_to_f32(half_at(panel + from.at.mins + half)) : 0.0f;
     for (int i = 0; i < 32; ++i) {
-      int weight = f.bits == 8 ? static_cast<std::int8_t>(code[i]) : f.table ? kernels::kIq4Table[code[i]] : code[i] - f.offset;
+      int weight = f.table ? kernels::kIq4Table[code[i]] : code[i] - f.offset;
       int min = 1;
       if (f.super) {
         const std::int64_t at = from.group(f.group == 16 ? 2 * b + i / 16 : b);

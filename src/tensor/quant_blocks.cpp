@@ -49,7 +49,9 @@ void unpack(const BlockQ5_1& b, QuantCodes& out) {
   unpack_fifth_bits(b.qh, out.code);
 }
 
-void unpack(const BlockQ8_0& b, QuantCodes& out) { std::memcpy(out.code, b.qs, sizeof(b.qs)); }
+void unpack(const BlockQ8_0& b, QuantCodes& out) {
+  for (int j = 0; j < 32; ++j) out.code[j] = static_cast<std::uint8_t>(b.qs[j] ^ 128);
+}
 
 void unpack(const BlockQ2K& b, QuantCodes& out) {
   out.m = b.dmin;

@@ -76,7 +76,7 @@ struct QuantCodes {
   std::uint16_t m;                    // m or dmin
   std::int8_t scale[16];              // of each group of a super block, its offset of 32 taken off
   std::uint8_t min[16];
-  std::uint8_t code[kSuperBlock];     // q; of q8_0 a signed byte
+  std::uint8_t code[kSuperBlock];     // q, unsigned: weights of q8_0 plus 128
 };
 
 /// `block` is layout_of(type).bytes long, at any alignment. Only quantised types.

@@ -34,7 +34,7 @@ Rule rule_of(DType type) {
     case DType::q4_1: return {.min = true};
     case DType::q5_0: return {.least = -16, .offset = 16};
     case DType::q5_1: return {.most = 31, .min = true};
-    case DType::q8_0: return {.least = -127, .most = 127};
+    case DType::q8_0: return {.least = -127, .most = 127, .offset = 128};
     case DType::q2_k: return {.group = 16, .most = 3, .min = true, .most_scale = 15};
     case DType::q3_k: return {.group = 16, .least = -4, .most = 3, .offset = 4, .most_scale = 31};
     case DType::q4_k: return {.min = true, .most_scale = 63};

@@ -50,25 +50,19 @@ inline __m256i load32(const std::uint8_t* p) { return _mm256_load_si256(reinterp
   return q;
 }
 
-/// One block's group scales and minimums of the eight rows of a panel, 16 bits each. `half`: as vpmaddwd multiplies the
-/// sums of its low and high elements with them. `scales`, `mins`: the two of a row side by side, as a_sum has its sums.
+/// Group 16: one block's group scales and minimums of the eight rows of a panel, 16 bits each. `half`: as vpmaddwd
+/// multiplies the sums of its low and high elements with them. `scales`, `mins`: the two of a row side by side, as a_sum
+/// has its sums. Group 32: 1 each.
 struct Groups {
   __m256i half[2], scales, mins;
 };
 
 template <IntFormat kFormat>
-[[gnu::always_inline]] inline Groups load_groups(const std::uint8_t* scales, const std::uint8_t* mins, int64_t b) {
+[[gnu::always_inline]] inline Groups load_groups(const std::uint8_t* scales, int64_t b) {
   constexpr IntFormat f = kFormat;
   Groups out;
-  if constexpr (!f.super) {
+  if constexpr (f.group == 32) {
     out.half[0] = out.half[1] = out.scales = out.mins = _mm256_set1_epi16(1);
-  } else if constexpr (f.group == 32) {
-    const auto twice = [](const std::uint8_t* p) {
-      const __m128i v = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(p));
-      return _mm256_cvtepi8_epi16(_mm_unpacklo_epi8(v, v));
-    };
-    out.half[0] = out.half[1] = out.scales = twice(scales + b * 8);
-    if constexpr (f.has_min) out.mins = twice(mins + b * 8);
   } else {
     __m128i v = _mm_loadu_si128(reinterpret_cast<const __m128i*>(scales + b * 16));
     if constexpr (shares_scale_byte(f)) {
@@ -84,6 +78,11 @@ template <IntFormat kFormat>
     out.half[1] = _mm256_shuffle_epi8(out.scales, _mm256_add_epi8(lane, second));
   }
   return out;
+}
+
+/// Eight signed bytes as floats.
+inline __m256 bytes_to_floats(const std::uint8_t* p) {
+  return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p))));
 }
 
 /// acc = dot products of one block, exact, times group scales: MR rows of `a` (stride a_stride), NR panels' data at `w`
@@ -165,7 +164,7 @@ template <bool kTable, int MR, int NR>
 #pragma GCC unroll 8
     for (int j = 0; j < NR; ++j) {
       const __m256i q = kTable ? _mm256_shuffle_epi8(table, codes(4, s % 4, s / 4, w + j * w_stride))
-                               : load32(w + j * w_stride + s * 32);
+                               : _mm256_xor_si256(load32(w + j * w_stride + s * 32), _mm256_set1_epi8(-128));
       const __m256i magnitude = _mm256_abs_epi8(q);
 #pragma GCC unroll 8
       for (int i = 0; i < MR; ++i) {
@@ -202,8 +201,7 @@ template <IntFormat kFormat, int MR, int NR>
     Groups groups[NR];
 #pragma GCC unroll 8
     for (int j = 0; j < NR; ++j)
-      groups[j] = load_groups<kFormat>(scales + j * p.panel_bytes + at.group_scales,
-                                       scales + j * p.panel_bytes + at.group_mins, b);
+      groups[j] = load_groups<kFormat>(scales + j * p.panel_bytes + at.group_scales, b);
     if constexpr (f.bits == 8 || f.table)
       dot_signed<f.table, MR, NR>(a + b * 32, k, data, p.panel_bytes, groups, acc);
     else if constexpr (f.bits == 4)
@@ -226,19 +224,26 @@ template <IntFormat kFormat, int MR, int NR>
       d[j] = F16::load8(reinterpret_cast<const std::uint16_t*>(scales + j * p.panel_bytes + half));
       if constexpr (f.has_min)
         m[j] = F16::load8(reinterpret_cast<const std::uint16_t*>(mins + j * p.panel_bytes + half));
+      if constexpr (f.super && f.group == 32) {
+        const std::uint8_t* first = scales + j * p.panel_bytes + b * 8;
+        d[j] = _mm256_mul_ps(d[j], bytes_to_floats(first + at.group_scales));
+        if constexpr (f.has_min) m[j] = _mm256_mul_ps(m[j], bytes_to_floats(first + at.group_mins));
+      }
     }
 #pragma GCC unroll 8
     for (int i = 0; i < MR; ++i) {
       const __m256 scale = _mm256_broadcast_ss(a_scale + i * p.blocks + b);
       const __m256i sums = broadcast4(a_sum + i * p.blocks + b);
+      const __m256 sum = _mm256_mul_ps(_mm256_cvtepi32_ps(_mm256_madd_epi16(sums, _mm256_set1_epi16(1))), scale);
 #pragma GCC unroll 8
       for (int j = 0; j < NR; ++j) {
-        if constexpr (f.offset != 0) {
+        if constexpr (f.offset != 0 && f.bits != 8) {
           const __m256i offsets = _mm256_mullo_epi16(groups[j].scales, _mm256_set1_epi16(f.offset));
           acc[i][j] = _mm256_sub_epi32(acc[i][j], _mm256_madd_epi16(sums, offsets));
         }
         acc_f[i][j] = _mm256_fmadd_ps(_mm256_mul_ps(_mm256_cvtepi32_ps(acc[i][j]), scale), d[j], acc_f[i][j]);
-        if constexpr (f.has_min) {
+        if constexpr (f.has_min && f.group == 32) acc_f[i][j] = _mm256_fmadd_ps(sum, m[j], acc_f[i][j]);
+        if constexpr (f.has_min && f.group == 16) {
           const __m256 min = _mm256_mul_ps(_mm256_cvtepi32_ps(_mm256_madd_epi16(sums, groups[j].mins)), scale);
           acc_f[i][j] = _mm256_fmadd_ps(min, m[j], acc_f[i][j]);
         }

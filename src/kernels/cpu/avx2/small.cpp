@@ -72,7 +72,7 @@ void quantize_q8(const QuantizeArgs& p) {
     const __m256i bytes = _mm256_packs_epi16(_mm256_packs_epi32(q0, q1), _mm256_packs_epi32(q2, q3));
     const __m256i ordered = _mm256_permutevar8x32_epi32(bytes, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(p.q + b * 32), ordered);
-    p.scale[b] = amax / 127.0f;
+    p.scale[b] = activation_scale(amax);
     store_sums(p.sum + b * 2, _mm256_add_epi32(q0, q1), _mm256_add_epi32(q2, q3));
   }
 }

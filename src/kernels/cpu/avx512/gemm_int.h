@@ -3,26 +3,21 @@
 // Integer weights on AVX-512 VNNI: register tiles of MR rows x NR panels. Every function is internal to the file that
 // includes it (kernels/registry.h says why).
 //
-// vpdpbusd multiplies unsigned weights with signed activations. Codes are unsigned as they are; bytes become so by
-// flipping their top bit (+128), table values by a table that is 128 higher. The offset is taken back by the
+// vpdpbusd multiplies unsigned weights with signed activations. Codes are unsigned as they are, table values by a table
+// that is 128 higher. The offset is taken back by the
 // accumulators' start value, -offset * a_sum.
 //
-// Group scales multiply the accumulators as floats: that is exact (int_formats.h), and both conversions are needed
-// anyway.
+// A tile reads packed codes only where few rows share them. For many rows each chunk of two panels is turned into bytes
+// and float scales once (gemm_wide.h), and one kernel serves all formats.
 
-#include "kernels/cpu/avx512/kernels.h"
-#include "kernels/cpu/avx512/vec.h"
+#include "kernels/cpu/avx512/gemm_wide.h"
 
 namespace millrace::kernels::MILLRACE_AVX512 {
 namespace {
 
-constexpr int unsigned_offset(IntFormat f) { return f.bits == 8 || f.table ? 128 : f.offset; }
+constexpr int unsigned_offset(IntFormat f) { return f.table ? 128 : f.offset; }
 
-inline __m512i broadcast4(const void* p) {
-  int x;
-  __builtin_memcpy(&x, p, 4);
-  return _mm512_set1_epi32(x);
-}
+constexpr WideKind wide_kind(IntFormat f) { return {f.group, f.has_min}; }
 
 /// Every byte's bits moved up by `by`, or down. They cross bytes: the caller masks.
 [[gnu::always_inline]] inline __m512i move_bits(__m512i v, int by) {
@@ -37,7 +32,7 @@ template <IntFormat kFormat>
   constexpr IntFormat f = kFormat;
   constexpr int kFirst = f.bits == 6 ? 4 : 0;  // plane T begins there, and so do its bits of a code
   if constexpr (f.bits == 8)
-    return _mm512_xor_si512(_mm512_load_si512(w + (4 * high + s) * 64), _mm512_set1_epi8(-128));
+    return _mm512_load_si512(w + (4 * high + s) * 64);
   __m512i q = _mm512_setzero_si512();
   if constexpr (f.bits >= 4)
     q = _mm512_and_si512(move_bits(_mm512_load_si512(w + s * 64), -4 * high), _mm512_set1_epi8(15));
@@ -80,160 +75,210 @@ template <IntFormat kFormat, int MR, int NR, int kParts>
   }
 }
 
-/// One block's group scales of the sixteen rows of a panel (of both halves, group 16), and their minimums, 16 bits
-/// each, the two of a row side by side, as a_sum has its sums.
-struct Groups {
-  __m512 scale[2];
-  __m512i mins;
-};
-
 inline __m512i widen_bytes(__m256i v) { return _mm512_cvtepi8_epi16(v); }
 
+/// Sixteen signed bytes as floats.
+inline __m512 bytes_to_floats(const std::uint8_t* p) {
+  const __m128i v = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+  const __m512i twice = widen_bytes(join(_mm_unpacklo_epi8(v, v), _mm_unpackhi_epi8(v, v)));
+  return _mm512_cvtepi32_ps(_mm512_srai_epi32(twice, 16));
+}
+
+/// The scales of block b of the panel at `scales`.
 template <IntFormat kFormat>
-[[gnu::always_inline]] inline Groups load_groups(const std::uint8_t* scales, const std::uint8_t* mins, int64_t b) {
+[[gnu::always_inline]] inline BlockScales load_scales(const std::uint8_t* scales, const IntPanel& at, int64_t b) {
   constexpr IntFormat f = kFormat;
-  Groups out;
-  if constexpr (!f.super) {
-    out.scale[0] = out.scale[1] = _mm512_set1_ps(1);
-    out.mins = _mm512_set1_epi16(1);
-    return out;
+  BlockScales out;
+  const int64_t half = (f.super ? b / 8 : b) * 32;
+  out.d = F16::load16(reinterpret_cast<const std::uint16_t*>(scales + half));
+  if constexpr (f.has_min) out.m = F16::load16(reinterpret_cast<const std::uint16_t*>(scales + at.mins + half));
+  if constexpr (f.super && f.group == 32) {
+    out.d = _mm512_mul_ps(out.d, bytes_to_floats(scales + at.group_scales + b * 16));
+    if constexpr (f.has_min) out.m = _mm512_mul_ps(out.m, bytes_to_floats(scales + at.group_mins + b * 16));
   }
-  __m512i pairs;
-  if constexpr (f.group == 32) {
-    const auto twice = [](const std::uint8_t* p) {
-      const __m128i v = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
-      return widen_bytes(join(_mm_unpacklo_epi8(v, v), _mm_unpackhi_epi8(v, v)));
-    };
-    pairs = twice(scales + b * 16);
-    if constexpr (f.has_min) out.mins = twice(mins + b * 16);
-  } else {
-    __m256i v = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(scales + b * 32));
+  if constexpr (f.group == 16) {
+    __m256i v = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(scales + at.group_scales + b * 32));
     if constexpr (shares_scale_byte(f)) {
       const __m256i low = _mm256_set1_epi8(15);
       out.mins = widen_bytes(_mm256_and_si256(_mm256_srli_epi16(v, 4), low));
       v = _mm256_and_si256(v, low);
     }
-    pairs = widen_bytes(v);
-    out.scale[0] = _mm512_cvtepi32_ps(_mm512_srai_epi32(_mm512_slli_epi32(pairs, 16), 16));
+    const __m512i pairs = widen_bytes(v), halves[2] = {_mm512_slli_epi32(pairs, 16), pairs};
+    for (int h = 0; h < 2; ++h) {
+      out.group[h] = _mm512_cvtepi32_ps(_mm512_srai_epi32(halves[h], 16));
+      out.back[h] = _mm512_mul_ps(out.group[h], _mm512_set1_ps(-kFloatBias));
+    }
   }
-  out.scale[1] = _mm512_cvtepi32_ps(_mm512_srai_epi32(pairs, 16));
-  if constexpr (f.group == 32) out.scale[0] = out.scale[1];
   return out;
 }
 
+/// What blocks [begin, end) of a row bring to every product with it; end <= begin + kChunkBlocks.
+template <IntFormat kFormat>
+void prepare(const GemmIntArgs& p, int64_t row, int64_t begin, int64_t end, RowBlocks& out) {
+  const __m512i bias = _mm512_set1_epi32(kIntBias), offset = _mm512_set1_epi32(unsigned_offset(kFormat));
+  const float* scales = p.a_scale + row * p.blocks + begin;
+  const float* pairs = reinterpret_cast<const float*>(p.a_sum) + row * p.blocks + begin;  // of int16, one a block
+  for (int64_t b = 0; b < end - begin; b += 16) {
+    const __m512 scale = load_upto(scales + b, end - begin - b);
+    const __m512i pair = _mm512_castps_si512(load_upto(pairs + b, end - begin - b));
+    const __m512i low = _mm512_srai_epi32(_mm512_slli_epi32(pair, 16), 16), high = _mm512_srai_epi32(pair, 16);
+    const __m512i sum = _mm512_add_epi32(low, high);
+    const auto start = [&](__m512i of) { return _mm512_sub_epi32(bias, _mm512_mullo_epi32(offset, of)); };
+    _mm512_storeu_si512(out.start[0] + b, start(kFormat.group == 16 ? low : sum));
+    if constexpr (kFormat.group == 16) _mm512_storeu_si512(out.start[1] + b, start(high));
+    _mm512_storeu_ps(out.scale + b, scale);
+    _mm512_storeu_ps(out.back + b, _mm512_mul_ps(scale, _mm512_set1_ps(-kFloatBias)));
+    if constexpr (kFormat.has_min && kFormat.group == 32)
+      _mm512_storeu_ps(out.sum + b, _mm512_mul_ps(_mm512_cvtepi32_ps(sum), scale));
+    if constexpr (kFormat.has_min && kFormat.group == 16) _mm512_storeu_si512(out.pair + b, pair);
+  }
+}
+
+/// Few rows: codes are unpacked in registers. Chunks [begin, end) of 32 blocks; `rows` has those of each chunk together,
+/// `stride` of them.
+///
+/// Memory is asked ahead by what a block of many rows leaves time for, across page ends, where the hardware stops, and
+/// past a panel's end in the panel that its place in the tile has next.
 template <IntFormat kFormat, int MR, int NR>
-[[gnu::noinline]] void tile(const GemmIntArgs& p, int64_t row, int64_t panel) {
+[[gnu::noinline]] void tile(const GemmIntArgs& p, const RowBlocks* rows, int64_t stride, int64_t row, int64_t panel,
+                            int64_t begin, int64_t end) {
   constexpr IntFormat f = kFormat;
   constexpr int kBlockBytes = f.bits * 64, kParts = f.group == 16 ? 2 : 1;
+  constexpr int kAhead = (MR > 2 ? 4096 : 2048) / kBlockBytes;
   const IntPanel at = int_panel(f, p.blocks, 16);
   const int64_t k = p.blocks * 32;
   const std::uint8_t* scales = p.w + panel * p.panel_bytes;
-  const std::uint8_t* mins = scales + at.mins;
-  const std::uint8_t* data = scales + at.data;
-  const std::int8_t* a = p.a + row * k;
-  const float* a_scale = p.a_scale + row * p.blocks;
-  const std::int16_t* a_sum = p.a_sum + row * p.blocks * 2;
+  const std::uint8_t* data = scales + at.data + begin * kBlockBytes;
+  const std::int8_t* a = p.a + row * k + begin * 32;
+  float* c = p.c + row * p.c_stride + panel * 16;
+  const int64_t n = p.n - panel * 16;
 
   __m512 acc_f[MR][NR];
 #pragma GCC unroll 8
   for (int i = 0; i < MR; ++i)
 #pragma GCC unroll 4
-    for (int j = 0; j < NR; ++j) acc_f[i][j] = _mm512_setzero_ps();
+    for (int j = 0; j < NR; ++j)
+      acc_f[i][j] = begin == 0 ? _mm512_setzero_ps() : load_upto(c + i * p.c_stride + j * 16, n - j * 16);
 
-  for (int64_t b = 0; b < p.blocks; ++b) {
-    __m512i acc[kParts][MR][NR];
-#pragma GCC unroll 8
-    for (int i = 0; i < MR; ++i) {
-      const std::int16_t* sums = a_sum + (i * p.blocks + b) * 2;
-#pragma GCC unroll 4
-      for (int j = 0; j < NR; ++j)
-        if constexpr (kParts == 2) {
-          acc[0][i][j] = _mm512_set1_epi32(-unsigned_offset(f) * sums[0]);
-          acc[1][i][j] = _mm512_set1_epi32(-unsigned_offset(f) * sums[1]);
-        } else {
-          acc[0][i][j] = _mm512_set1_epi32(-unsigned_offset(f) * (sums[0] + sums[1]));
-        }
-    }
-    dot<kFormat, MR, NR, kParts>(a + b * 32, k, data, p.panel_bytes, acc);
-    if constexpr (MR == 1) {  // one row waits for memory: ask ahead, across the page ends where the hardware stops
+  for (int64_t chunk = begin; chunk < end; chunk += kChunkBlocks, rows += stride)
+    for (int64_t b = chunk; b < min64(chunk + kChunkBlocks, end); ++b, a += 32, data += kBlockBytes) {
+      __m512i acc[kParts][MR][NR];
+      start_sums<f.group>(rows + row, b - chunk, acc);
+      dot<kFormat, MR, NR, kParts>(a, k, data, p.panel_bytes, acc);
+      const std::uint8_t* ahead = data + kAhead * kBlockBytes + (b + kAhead < p.blocks ? 0 : (NR - 1) * p.panel_bytes);
 #pragma GCC unroll 4
       for (int j = 0; j < NR; ++j)
 #pragma GCC unroll 8
         for (int line = 0; line < kBlockBytes; line += 64)
-          _mm_prefetch(reinterpret_cast<const char*>(data + j * p.panel_bytes + 2048 + line), _MM_HINT_T0);
-    }
-    data += kBlockBytes;
-
-    const int64_t half = (f.super ? b / 8 : b) * 32;
-    __m512 d[NR], m[NR];
-    Groups groups[NR];
+          _mm_prefetch(reinterpret_cast<const char*>(ahead + j * p.panel_bytes + line), _MM_HINT_T0);
+      BlockScales of[NR];
 #pragma GCC unroll 4
-    for (int j = 0; j < NR; ++j) {
-      const std::uint8_t* first = scales + j * p.panel_bytes;
-      groups[j] = load_groups<kFormat>(first + at.group_scales, first + at.group_mins, b);
-      d[j] = F16::load16(reinterpret_cast<const std::uint16_t*>(first + half));
-      if constexpr (f.has_min)
-        m[j] = F16::load16(reinterpret_cast<const std::uint16_t*>(mins + j * p.panel_bytes + half));
+      for (int j = 0; j < NR; ++j) of[j] = load_scales<kFormat>(scales + j * p.panel_bytes, at, b);
+      add_scaled<wide_kind(f)>(rows + row, b - chunk, acc, of, acc_f);
     }
-#pragma GCC unroll 8
-    for (int i = 0; i < MR; ++i) {
-      // The accumulator times the row's scale first, then the weight's: multiplying the scales first costs 20 %
-      // (study).
-      const std::int16_t* sums = a_sum + (i * p.blocks + b) * 2;
-      const __m512 scale = _mm512_set1_ps(a_scale[i * p.blocks + b]);
-      const __m512 sum = _mm512_mul_ps(_mm512_set1_ps(static_cast<float>(sums[0] + sums[1])), scale);
-#pragma GCC unroll 4
-      for (int j = 0; j < NR; ++j) {
-        __m512 x = _mm512_cvtepi32_ps(acc[0][i][j]);
-        if constexpr (f.super) x = _mm512_mul_ps(x, groups[j].scale[0]);
-        if constexpr (kParts == 2) x = _mm512_fmadd_ps(_mm512_cvtepi32_ps(acc[1][i][j]), groups[j].scale[1], x);
-        acc_f[i][j] = _mm512_fmadd_ps(_mm512_mul_ps(x, scale), d[j], acc_f[i][j]);
-        if constexpr (f.has_min && !f.super) acc_f[i][j] = _mm512_fmadd_ps(sum, m[j], acc_f[i][j]);
-        if constexpr (f.has_min && f.super) {
-          const __m512 min = _mm512_cvtepi32_ps(_mm512_madd_epi16(broadcast4(sums), groups[j].mins));
-          acc_f[i][j] = _mm512_fmadd_ps(_mm512_mul_ps(min, scale), m[j], acc_f[i][j]);
-        }
-      }
-    }
-  }
 #pragma GCC unroll 8
   for (int i = 0; i < MR; ++i)
 #pragma GCC unroll 4
-    for (int j = 0; j < NR; ++j)
-      store_upto(p.c + (row + i) * p.c_stride + (panel + j) * 16, p.n - (panel + j) * 16, acc_f[i][j]);
+    for (int j = 0; j < NR; ++j) store_upto(c + i * p.c_stride + j * 16, n - j * 16, acc_f[i][j]);
 }
+
+struct Few {
+  const GemmIntArgs& p;
+  const RowBlocks* rows;
+  int64_t begin, end;  // blocks
+};
 
 /// MR rows times `count` <= 4 neighbouring panels.
 template <IntFormat kFormat, int MR>
-void tiles(const GemmIntArgs& p, int64_t row, int64_t panel, int64_t count) {
-  if constexpr (MR == 1 || (MR == 2 && is_common(kFormat))) {
-    if (count == 4) return tile<kFormat, MR, 4>(p, row, panel);
+void tiles(const Few& x, int64_t row, int64_t panel, int64_t count) {
+  if constexpr (MR == 1) {
+    if (count == 4) return tile<kFormat, MR, 4>(x.p, x.rows, x.p.rows, row, panel, x.begin, x.end);
   }
-  for (; count >= 2; count -= 2, panel += 2) tile<kFormat, MR, 2>(p, row, panel);
-  if (count == 1) tile<kFormat, MR, 1>(p, row, panel);
+  for (; count >= 2; count -= 2, panel += 2)
+    tile<kFormat, MR, 2>(x.p, x.rows, x.p.rows, row, panel, x.begin, x.end);
+  if (count == 1) tile<kFormat, MR, 1>(x.p, x.rows, x.p.rows, row, panel, x.begin, x.end);
 }
 
-// 6 x 2: the best exact-scale tile of the study (0.75 of the INT8 roof on Zen 5), with 4 x 3. Group 16 has twice the
-// accumulators: 4 x 2.
 template <IntFormat kFormat>
-void gemm(const GemmIntArgs& p) {
-  constexpr int64_t kActivationBytes = 256 * 1024;  // rows that stay in L2 while all panels pass
-  const int64_t chunk = max64(12, kActivationBytes / (p.blocks * 32) / 12 * 12);
-  for (int64_t begin = 0; begin < p.rows; begin += chunk) {
-    const int64_t end = min64(begin + chunk, p.rows);
+void few_rows(const GemmIntArgs& p) {
+  constexpr int kChunks = 16;
+  RowBlocks rows[kChunks * (kLeastWideRows - 1)];
+  for (int64_t begin = 0; begin < p.blocks; begin += kChunks * kChunkBlocks) {
+    const int64_t end = min64(begin + kChunks * kChunkBlocks, p.blocks);
+    RowBlocks* next = rows;
+    for (int64_t b = begin; b < end; b += kChunkBlocks)
+      for (int64_t row = 0; row < p.rows; ++row)
+        prepare<kFormat>(p, row, b, min64(b + kChunkBlocks, end), *next++);
+    const Few few{p, rows, begin, end};
     for (int64_t panel = 0; panel < p.panels; panel += 4) {
       const int64_t count = min64(4, p.panels - panel);
-      int64_t row = begin;
-      if constexpr (is_common(kFormat)) {
-        for (; row + 6 <= end; row += 6) tiles<kFormat, 6>(p, row, panel, count);
-        if (end - row >= 4) tiles<kFormat, 4>(p, row, panel, count), row += 4;
-        if (end - row >= 2) tiles<kFormat, 2>(p, row, panel, count), row += 2;
-      } else {
-        for (; row + 4 <= end; row += 4) tiles<kFormat, 4>(p, row, panel, count);
-      }
-      for (; row < end; ++row) tiles<kFormat, 1>(p, row, panel, count);
+      int64_t row = 0;
+      if constexpr (kFormat.group == 32)
+        for (; row + 8 <= p.rows; row += 8) tiles<kFormat, 8>(few, row, panel, count);
+      for (; row + 4 <= p.rows; row += 4) tiles<kFormat, 4>(few, row, panel, count);
+      if (row + 2 <= p.rows) tiles<kFormat, 2>(few, row, panel, count), row += 2;
+      if (row < p.rows) tiles<kFormat, 1>(few, row, panel, count);
     }
   }
+}
+
+/// Blocks [begin, end) of a panel, as bytes and float scales. Codes of 8 bits stay where they are.
+template <IntFormat kFormat>
+void widen(const GemmIntArgs& p, int64_t panel, int64_t begin, int64_t end, int to, WideWeights& out) {
+  constexpr IntFormat f = kFormat;
+  const IntPanel at = int_panel(f, p.blocks, 16);
+  const std::uint8_t* scales = p.w + panel * p.panel_bytes;
+  for (int64_t b = begin; b < end; ++b) {
+    const std::uint8_t* data = scales + at.data + b * f.bits * 64;
+    std::uint8_t* bytes = out.memory[to][b - begin];
+    if (b == begin) out.bytes[to] = f.bits == 8 ? data : bytes;
+    if constexpr (f.bits != 8)
+#pragma GCC unroll 4
+      for (int s = 0; s < 4; ++s) {
+        _mm512_store_si512(bytes + s * 64, weights<f>(s, 0, data));
+        _mm512_store_si512(bytes + (4 + s) * 64, weights<f>(s, 1, data));
+      }
+    const BlockScales of = load_scales<f>(scales, at, b);
+    WideScales& wide = out.scales[to][b - begin];
+    _mm512_store_ps(wide.d, of.d);
+    if constexpr (f.has_min) _mm512_store_ps(wide.m, of.m);
+    if constexpr (f.group == 16) {
+      for (int h = 0; h < 2; ++h) _mm512_store_ps(wide.group[h], of.group[h]), _mm512_store_ps(wide.back[h], of.back[h]);
+      if constexpr (f.has_min) _mm512_store_si512(wide.mins, of.mins);
+    }
+  }
+}
+
+template <IntFormat kFormat>
+void many_rows(const GemmIntArgs& p) {
+  RowBlocks rows[kMostWideRows];
+  WideWeights weights;
+  const int64_t k = p.blocks * 32;
+  const int64_t parts = (p.rows + kMostWideRows - 1) / kMostWideRows;  // of equal size, so that none is a few rows
+  for (int64_t part = 0; part < parts; ++part) {
+    const int64_t first = part * p.rows / parts, count = (part + 1) * p.rows / parts - first;
+    // Few rows leave less time to bring the next bytes to L1 than many take to load and store sums once more.
+    const int64_t chunk = count < 64 ? kChunkBlocks / 2 : kChunkBlocks;
+    for (int64_t begin = 0; begin < p.blocks; begin += chunk) {
+      const int64_t end = min64(begin + chunk, p.blocks);
+      for (int64_t i = 0; i < count; ++i) prepare<kFormat>(p, first + i, begin, end, rows[i]);
+      for (int64_t panel = 0; panel < p.panels; panel += 2) {
+        const int panels = panel + 2 <= p.panels ? 2 : 1;
+        for (int j = 0; j < panels; ++j) widen<kFormat>(p, panel + j, begin, end, j, weights);
+        const std::uint8_t* next = p.w + (panel + 2) * p.panel_bytes + int_panel(kFormat, p.blocks, 16).data;
+        multiply_wide(wide_kind(kFormat),
+                      {p.a + first * k + begin * 32, k, rows, count, end - begin, &weights, panels,
+                       p.c + first * p.c_stride + panel * 16, p.c_stride, p.n - panel * 16, begin == 0,
+                       next + begin * kFormat.bits * 64, p.panel_bytes,
+                       panel + 2 < p.panels ? (end - begin) * kFormat.bits * 64 : 0});
+      }
+    }
+  }
+}
+
+template <IntFormat kFormat>
+void gemm(const GemmIntArgs& p) {
+  p.rows < kLeastWideRows ? few_rows<kFormat>(p) : many_rows<kFormat>(p);
 }
 
 }  // namespace

@@ -50,7 +50,7 @@ void quantize_q8(const QuantizeArgs& p) {
     const __m512i q0 = round_q8(lower, inverse), q1 = round_q8(upper, inverse);
     _mm_storeu_si128(reinterpret_cast<__m128i*>(p.q + b * 32), _mm512_cvtsepi32_epi8(q0));
     _mm_storeu_si128(reinterpret_cast<__m128i*>(p.q + b * 32 + 16), _mm512_cvtsepi32_epi8(q1));
-    p.scale[b] = amax / 127.0f;
+    p.scale[b] = activation_scale(amax);
     // Sums of 16 integers up to 127 are exact in floats, in any order.
     p.sum[b * 2] = static_cast<std::int16_t>(sum_lanes(_mm512_cvtepi32_ps(q0)));
     p.sum[b * 2 + 1] = static_cast<std::int16_t>(sum_lanes(_mm512_cvtepi32_ps(q1)));

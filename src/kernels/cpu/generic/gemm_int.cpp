@@ -27,7 +27,7 @@ float half_at(const std::uint8_t* p) {
 /// Element i of the block at `data`, planes of this row; step, side and byte as in params.h.
 int code_at(int bits, const std::uint8_t* data, int i) {
   const auto group = [&](int g, int j) { return data[g * kPanelRows * 4 + j]; };
-  if (bits == 8) return static_cast<std::int8_t>(group(i / 4, i % 4));
+  if (bits == 8) return group(i / 4, i % 4);
   const int high = i / 16, s = i % 16 / 4, j = i % 4;
   const int t_at = bits == 6 ? 4 : 0, o_at = bits == 5 ? 4 : 2;
   int code = 0;
@@ -72,8 +72,14 @@ void gemm(IntFormat f, const GemmIntArgs& p) {
         std::int32_t dot[2] = {};
         for (int j = 0; j < 32; ++j) dot[j / 16] += w.w[j] * a[j];
         float& c = p.c[r * p.c_stride + i];
-        c = std::fma(static_cast<float>(w.scale[0] * dot[0] + w.scale[1] * dot[1]) * a_scale, w.d, c);
-        if (f.has_min) c = std::fma(static_cast<float>(w.min[0] * a_sum[0] + w.min[1] * a_sum[1]) * a_scale, w.m, c);
+        if (f.group == 32) {
+          c = std::fma(static_cast<float>(dot[0] + dot[1]) * a_scale, w.d * static_cast<float>(w.scale[0]), c);
+          const float sum = static_cast<float>(a_sum[0] + a_sum[1]);
+          if (f.has_min) c = std::fma(sum * a_scale, w.m * static_cast<float>(w.min[0]), c);
+        } else {
+          c = std::fma(static_cast<float>(w.scale[0] * dot[0] + w.scale[1] * dot[1]) * a_scale, w.d, c);
+          if (f.has_min) c = std::fma(static_cast<float>(w.min[0] * a_sum[0] + w.min[1] * a_sum[1]) * a_scale, w.m, c);
+        }
       }
     }
   }

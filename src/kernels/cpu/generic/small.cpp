@@ -40,7 +40,7 @@ void quantize_q8(const QuantizeArgs& p) {
       p.q[b * 32 + i] = q;
       sum[i / 16] = static_cast<std::int16_t>(sum[i / 16] + q);
     }
-    p.scale[b] = amax / 127.0f;
+    p.scale[b] = activation_scale(amax);
     std::copy(sum, sum + 2, p.sum + b * 2);
   }
 }

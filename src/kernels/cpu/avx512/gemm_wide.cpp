@@ -1,0 +1,94 @@
+// Products of many rows with weights that are bytes: register tiles of MR rows x NR panels.
+
+#include "kernels/cpu/avx512/gemm_wide.h"
+
+namespace millrace::kernels::MILLRACE_AVX512 {
+namespace {
+
+template <WideKind kKind, int MR, int NR>
+[[gnu::noinline]] void wide_tile(const WideArgs& p, int64_t row, int panel) {
+  constexpr int kParts = kKind.group == 16 ? 2 : 1;
+  const std::int8_t* a = p.a + row * p.k;
+  const RowBlocks* rows = p.rows + row;
+  float* c = p.c + row * p.c_stride + panel * 16;
+  const int64_t n = p.n - panel * 16;
+
+  __m512 acc_f[MR][NR];
+#pragma GCC unroll 8
+  for (int i = 0; i < MR; ++i)
+#pragma GCC unroll 4
+    for (int j = 0; j < NR; ++j)
+      acc_f[i][j] = p.first ? _mm512_setzero_ps() : load_upto(c + i * p.c_stride + j * 16, n - j * 16);
+
+  const std::uint8_t* w_of[NR];
+  for (int j = 0; j < NR; ++j) w_of[j] = p.w->bytes[panel + j];
+  for (int64_t b = 0; b < p.blocks; ++b, a += 32) {
+    __m512i acc[kParts][MR][NR];
+    start_sums<kKind.group>(rows, b, acc);
+#pragma GCC unroll 8
+    for (int s = 0; s < 8; ++s) {
+      __m512i w[NR];
+#pragma GCC unroll 4
+      for (int j = 0; j < NR; ++j) w[j] = _mm512_load_si512(w_of[j] + s * 64);
+#pragma GCC unroll 8
+      for (int i = 0; i < MR; ++i) {
+        const __m512i x = broadcast4(a + i * p.k + 4 * s);
+        auto& sums = acc[kParts == 2 ? s / 4 : 0][i];
+#pragma GCC unroll 4
+        for (int j = 0; j < NR; ++j) sums[j] = _mm512_dpbusd_epi32(sums[j], w[j], x);
+      }
+    }
+#pragma GCC unroll 4
+    for (int j = 0; j < NR; ++j) w_of[j] += 8 * 64;
+    BlockScales of[NR];
+#pragma GCC unroll 4
+    for (int j = 0; j < NR; ++j) {
+      const WideScales& wide = p.w->scales[panel + j][b];
+      of[j].d = _mm512_load_ps(wide.d);
+      if constexpr (kKind.has_min) of[j].m = _mm512_load_ps(wide.m);
+      if constexpr (kKind.group == 16) {
+        for (int h = 0; h < 2; ++h) of[j].group[h] = _mm512_load_ps(wide.group[h]), of[j].back[h] = _mm512_load_ps(wide.back[h]);
+        if constexpr (kKind.has_min) of[j].mins = _mm512_load_si512(wide.mins);
+      }
+    }
+    add_scaled<kKind>(rows, b, acc, of, acc_f);
+  }
+#pragma GCC unroll 8
+  for (int i = 0; i < MR; ++i)
+#pragma GCC unroll 4
+    for (int j = 0; j < NR; ++j) store_upto(c + i * p.c_stride + j * 16, n - j * 16, acc_f[i][j]);
+}
+
+template <WideKind kKind, int MR>
+void rows_of(const WideArgs& p, int64_t row) {
+  p.panels == 2 ? wide_tile<kKind, MR, 2>(p, row, 0) : wide_tile<kKind, MR, 1>(p, row, 0);
+}
+
+/// In tiles of MR rows and fewer, as equal as can be: kLeastWideRows or more make no tile of less than MR - 2.
+template <WideKind kKind, int MR>
+void multiply(const WideArgs& p) {
+  const int64_t tiles = (p.row_count + MR - 1) / MR;
+  int64_t row = 0, fetched = 0;
+  for (int64_t t = 1; t <= tiles; ++t) {
+    const int64_t end = t * p.row_count / tiles;
+    switch (MR - (end - row)) {
+      case 0: rows_of<kKind, MR>(p, row); break;
+      case 1: rows_of<kKind, MR - 1>(p, row); break;
+      default: rows_of<kKind, MR - 2>(p, row); break;
+    }
+    row = end;
+    // A share of the next weights for each tile, so that they come while this one's arithmetic runs.
+    for (const int64_t share = t * p.next_bytes / tiles; fetched < share; fetched += 64)
+      for (int j = 0; j < 2; ++j)
+        _mm_prefetch(reinterpret_cast<const char*>(p.next + j * p.next_stride + fetched), _MM_HINT_T1);
+  }
+}
+
+}  // namespace
+
+void multiply_wide(WideKind kind, const WideArgs& p) {
+  if (kind.group == 32) return kind.has_min ? multiply<WideKind{32, true}, 7>(p) : multiply<WideKind{32, false}, 7>(p);
+  return kind.has_min ? multiply<WideKind{16, true}, 4>(p) : multiply<WideKind{16, false}, 4>(p);
+}
+
+}  // namespace millrace::kernels::MILLRACE_AVX512
