@@ -131,7 +131,7 @@ void attend(benchmark::State& state, attend_f32_fn kernel, int element_bytes) {
                      blocks = (tokens + block_tokens - 1) / block_tokens;
   const std::int64_t copies = copies_of(2 * blocks * block_bytes, rows);
   Bytes q(rows * group * head_dim * 4), k(copies * blocks * block_bytes), v(copies * blocks * block_bytes),
-      m(rows * group * 4), l(rows * group * 4), o(rows * group * head_dim * 4), scratch(rows * group * kKeyTile * 4);
+      m(rows * group * 4), l(rows * group * 4), o(rows * group * head_dim * 4), scratch((rows * group + 2 * head_dim) * kKeyTile * 4);
   std::vector<std::int32_t> blocks_of(static_cast<std::size_t>(blocks));
   for (std::size_t b = 0; b < blocks_of.size(); ++b) blocks_of[b] = static_cast<std::int32_t>(b);
   std::int64_t copy = 0, keys = 0;

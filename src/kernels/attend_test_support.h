@@ -97,7 +97,7 @@ inline Partial attend_split(const KernelTable& t, const Sequence& s, const Cache
                             std::int64_t rows, std::int64_t key_begin, std::int64_t window) {
   const std::int64_t heads = rows * s.group, q_stride = s.group * s.head_dim;
   Partial out{Array<float>(heads, 5.0f), Array<float>(heads, 5.0f), Array<float>(heads * s.head_dim, 5.0f)};
-  Array<float> scratch(heads * kKeyTile);
+  Array<float> scratch((heads + 2 * s.head_dim) * kKeyTile);
   const std::int64_t key_end = std::min(key_begin + kKeySplit, first + rows);
   kernel_of(t, s.kv)({s.q.data() + first * q_stride, q_stride, rows, s.group, s.head_dim, first, key_begin, key_end,
                       window, 1.0f / std::sqrt(static_cast<float>(s.head_dim)), c.k.data(), c.v.data(), c.table.data(),

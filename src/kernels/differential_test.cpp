@@ -149,7 +149,7 @@ void random_attend(Rng& rng) {
   const Array<float> q = random_floats(rows * group * head_dim, rng, 0.3f);
   Array<float> want_m(0), want_l(0), want_o(0);
   for (const Level& level : levels()) {
-    Array<float> m(rows * group), l(rows * group), o(rows * group * head_dim), scratch(rows * group * kKeyTile);
+    Array<float> m(rows * group), l(rows * group), o(rows * group * head_dim), scratch((rows * group + 2 * head_dim) * kKeyTile);
     const auto kernel = kind == 0   ? level.table.attend_f32
                         : kind == 1 ? level.table.attend_f16
                                     : level.table.attend_bf16;

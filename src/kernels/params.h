@@ -212,7 +212,7 @@ inline constexpr int kKeySplit = 512;  // keys per partial result, counted from 
 ///
 ///   q            f32: head h of row r at q + r * q_stride + h * head_dim, h < group (the query heads of this KV head)
 ///   m, l         f32 [rows, group], dense;  o f32 [rows, group, head_dim], dense: the partial, not divided by l
-///   scratch      64-byte aligned, attend_scratch_bytes(...) of ops/attention.cpp: >= rows * group * kKeyTile floats
+///   scratch      64-byte aligned, (rows * group + 2 * head_dim) * kKeyTile floats
 ///   rows         >= 1; first_position + rows - 1 is the last position that has been written
 ///   table        only entries of blocks that hold an own key of some row are read
 struct AttendArgs {

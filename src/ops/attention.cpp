@@ -96,7 +96,7 @@ class BoundAttend final : public BoundOp {
 
   std::size_t scratch_bytes() const override {
     const std::int64_t vectors = std::int64_t{tile_rows_} * group_;
-    return static_cast<std::size_t>(vectors * kKeyTile * 4 + max_splits_ * vectors * (2 + head_dim_) * 4 + 64);
+    return static_cast<std::size_t>(kernel_scratch() * 4 + max_splits_ * vectors * (2 + head_dim_) * 4 + 64);
   }
 
   Work work(const StepArgs& step) const override {
@@ -117,6 +117,9 @@ class BoundAttend final : public BoundOp {
   }
 
  private:
+  /// In floats.
+  std::int64_t kernel_scratch() const { return (std::int64_t{tile_rows_} * group_ + 2 * head_dim_) * kKeyTile; }
+
   /// Rows [begin, begin + rows) of a slice, the query heads of one KV head: partial results split by split, merged in
   /// order.
   void run_tile(const ExecContext& ctx, const SliceArgs& s, int head, int begin, int rows) const {
@@ -124,7 +127,7 @@ class BoundAttend final : public BoundOp {
     const int splits = (keys + kKeySplit - 1) / kKeySplit;
     const std::int64_t vectors = std::int64_t{rows} * group_, q_stride = std::int64_t{kv_heads_} * group_ * head_dim_;
     float* scratch = reinterpret_cast<float*>(ctx.worker.scratch().data());
-    float* m = scratch + std::int64_t{tile_rows_} * group_ * kKeyTile;
+    float* m = scratch + kernel_scratch();
     float* l = m + max_splits_ * vectors;
     float* o = l + max_splits_ * vectors;
     const std::int64_t offset = (s.row + begin) * q_stride + std::int64_t{head} * group_ * head_dim_;

@@ -44,6 +44,18 @@ inline simde__m512 emulated_cvtepi32_ps(simde__m512i v) {
 inline simde__m512i emulated_cvtps_epi32(simde__m512 v) {
   return both_int(_mm256_cvtps_epi32(lower_half(v)), _mm256_cvtps_epi32(upper_half(v)));
 }
+/// SIMDe's flushes subnormal numbers. In two factors: one exponent does not hold all that n may be.
+inline simde__m512 emulated_scalef_ps(simde__m512 v, simde__m512 n) {
+  const auto half = [](__m256 x, __m256i power) {
+    const auto two_to = [](__m256i e) {
+      return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(e, _mm256_set1_epi32(127)), 23));
+    };
+    const __m256i first = _mm256_srai_epi32(power, 1);
+    return _mm256_mul_ps(_mm256_mul_ps(x, two_to(first)), two_to(_mm256_sub_epi32(power, first)));
+  };
+  const simde__m512i power = emulated_cvtps_epi32(n);
+  return both(half(lower_half(v), lower_int(power)), half(upper_half(v), upper_int(power)));
+}
 inline simde__m512 emulated_cvtph_ps(__m256i v) {
   return both(_mm256_cvtph_ps(_mm256_castsi256_si128(v)), _mm256_cvtph_ps(_mm256_extracti128_si256(v, 1)));
 }
@@ -103,6 +115,8 @@ inline __m256i emulated_maskz_loadu_epi16(__mmask16 mask, const void* p) {
 #undef _mm512_cvtepi32_ps
 #undef _mm512_cvtps_epi32
 #undef _mm512_cvtph_ps
+#undef _mm512_scalef_ps
+#define _mm512_scalef_ps emulated_scalef_ps
 #undef _mm512_cvtepu16_epi32
 #undef _mm512_srai_epi32
 #undef _mm512_maskz_loadu_ps

@@ -78,7 +78,7 @@ struct Bf16 {
   }
 };
 
-/// generic/math.h, operation by operation.
+/// generic/math.h, operation by operation but for the last.
 inline __m512 exp(__m512 x) {
   const __m512 shift = _mm512_set1_ps(0x1.8p23f);
   x = _mm512_max_ps(_mm512_set1_ps(-104.0f), _mm512_min_ps(_mm512_set1_ps(89.0f), x));
@@ -93,12 +93,7 @@ inline __m512 exp(__m512 x) {
   p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(0x1.fffffcp-2f));
   p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1.0f));
   p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1.0f));
-  const __m512i power = _mm512_sub_epi32(_mm512_castps_si512(shifted), _mm512_set1_epi32(0x4B400000));
-  const __m512i half = _mm512_srai_epi32(power, 1);
-  const __m512i bias = _mm512_set1_epi32(127);
-  const __m512i first = _mm512_slli_epi32(_mm512_add_epi32(half, bias), 23);
-  const __m512i second = _mm512_slli_epi32(_mm512_add_epi32(_mm512_sub_epi32(power, half), bias), 23);
-  return _mm512_mul_ps(_mm512_mul_ps(p, _mm512_castsi512_ps(first)), _mm512_castsi512_ps(second));
+  return _mm512_scalef_ps(p, n);  // rounds once, as the two products there do
 }
 
 /// Lanes i and i + 8 are added, then + 4, + 2, + 1 (generic/math.h).
