@@ -50,7 +50,7 @@ void BenchReport::add_decode(int batch, double tokens_per_s, double context) {
 nlohmann::ordered_json BenchReport::to_json() const {
   nlohmann::ordered_json out;
   out["machine"] = {{"cpu", device::topology().cpu_model}, {"isa", kernels::to_string(isa)}, {"threads", threads},
-                    {"roof", {{"int8_gops", roof.int8_gops}, {"bf16_gflops", roof.bf16_gflops}, {"f32_gflops", roof.f32_gflops}, {"read_gbs", roof.read_gbs}}}};
+                    {"roof", {{"int8_gops", roof.int8_gops}, {"bf16_gflops", roof.bf16_gflops}, {"f32_gflops", roof.f32_gflops}, {"read_gbs", roof.read_gbs}, {"barrier_us", roof.barrier_us}}}};
   out["model"] = {{"file", file}, {"arch", arch}, {"weights_bytes", costs.weights_bytes}, {"kv_bytes_per_token", costs.kv_bytes_per_token}};
   out["rows"] = nlohmann::ordered_json::array();
   for (const BenchRow& row : rows)
@@ -68,7 +68,8 @@ nlohmann::ordered_json BenchReport::to_json() const {
 
 std::string BenchReport::to_text() const {
   std::string out = fmt::format("{}, {}, {} threads\n", device::topology().cpu_model, kernels::to_string(isa), threads);
-  out += fmt::format("roof: int8 {:.0f} GOPS, bf16 {:.0f} GFLOPS, f32 {:.0f} GFLOPS, read {:.1f} GB/s\n", roof.int8_gops, roof.bf16_gflops, roof.f32_gflops, roof.read_gbs);
+  out += fmt::format("roof: int8 {:.0f} GOPS, bf16 {:.0f} GFLOPS, f32 {:.0f} GFLOPS, read {:.1f} GB/s; a barrier {:.2f} us\n", roof.int8_gops, roof.bf16_gflops, roof.f32_gflops, roof.read_gbs,
+                     roof.barrier_us);
   out += fmt::format("{} ({}): {} bytes of weights per step, {} bytes of KV per token\n\n", file, arch, costs.weights_bytes, costs.kv_bytes_per_token);
   out += fmt::format("{:<8} {:>6} {:>6} {:>12} {:>9} {:>9}  {}\n", "work", "tokens", "batch", "tokens/s", "GB/s", "GFLOP/s", "share of the roof");
   for (const BenchRow& row : rows)

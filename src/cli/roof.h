@@ -12,6 +12,7 @@ struct Roof {
   double bf16_gflops = 0;
   double f32_gflops = 0;
   double read_gbs = 0;      // 10^9 bytes a second, from memory far larger than the caches
+  double barrier_us = 0;    // from launch to launch, with one empty tile for each worker
 };
 
 /// Runs each loop on `threads` threads at once for a fraction of a second, several times; the best counts. About 2 s.

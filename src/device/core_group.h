@@ -1,8 +1,10 @@
 #pragma once
 
 // A group of worker threads that runs a list of launches together, one after the other. A launch is a function that
-// every worker calls (single program, many workers); between launches, and inside one where it asks, all of them meet
-// at a barrier. Knows nothing of tensors: what a launch does is its own business.
+// workers call (single program, many workers) and whose work lies in tiles, which they take in turns. It is over when its
+// tiles are done: nobody waits for a worker that has none, so one that the system has taken off its core holds up no
+// more than the tile it was in. It finds out where the others are when it comes back. Knows nothing of tensors: what a
+// launch does is its own business.
 
 #include <atomic>
 #include <cstddef>
@@ -25,12 +27,13 @@ class Worker {
   /// Private to this worker, 64-byte aligned, kept between launches.
   std::span<std::byte> scratch() const { return scratch_; }
 
-  /// All workers of the group arrive before any leaves. What was written before is visible to all after.
+  /// Returns when the tiles of all loops before it are done. What they wrote is visible after.
   void barrier();
 
   /// Calls body(i) once for each i in [0, n), over the whole group: its own contiguous share first, then what slower
-  /// workers have left. Does not wait for the others. Every worker makes the same calls with the same n, at most
-  /// kMaxTileLoops of them between two barriers (the end of a launch is one).
+  /// workers have left. Does not wait for the others. Every worker makes the same calls with the same n < 2^20, at most
+  /// kMaxTileLoops of them between two barriers (the end of a launch is one). Work outside of tiles is for nothing: a
+  /// launch may be over before a worker sees it.
   template <class Body>
   void for_tiles(int n, Body&& body);
 
@@ -38,17 +41,31 @@ class Worker {
   friend class CoreGroup;
   Worker(CoreGroup& group, int index, int count, std::span<std::byte> scratch)
       : group_(&group), index_(index), count_(count), scratch_(scratch) {}
-  int next_loop();
+  int open_loop(int n);
+  int claim(std::atomic<std::uint64_t>& share, int tiles) const;
 
   CoreGroup* group_;
   int index_;
   int count_;
-  int loops_ = 0;  // tile loops since the last barrier
+  std::uint64_t epoch_ = 0;   // barriers that this worker has passed
+  std::uint64_t launch_ = 0;  // where it is in the list
+  int loops_ = 0;             // tile loops since the last barrier
+  int tiles_ = 0;             // of these loops
   std::span<std::byte> scratch_;
 };
 
 /// Tile loops that may follow each other without a barrier.
 inline constexpr int kMaxTileLoops = 16;
+
+/// A count of barriers with a small number beside it, in one word: a tile of a loop, or a launch of a list.
+namespace epochs {
+inline constexpr int kBits = 20;
+inline constexpr std::uint64_t kMask = (std::uint64_t{1} << kBits) - 1;
+inline constexpr std::uint64_t kOver = kMask, kBusy = kMask - 1;  // no launches: the list is over; a worker is at the barrier
+constexpr std::uint64_t word(std::uint64_t epoch, std::uint64_t number) { return epoch << kBits | number; }
+constexpr std::uint64_t epoch_of(std::uint64_t word) { return word >> kBits; }
+constexpr std::uint64_t number_of(std::uint64_t word) { return word & kMask; }
+}  // namespace epochs
 
 /// One entry of a step's recorded list. `step` is what start() got: the arguments that change from step to step.
 struct Launch {
@@ -57,7 +74,7 @@ struct Launch {
   const char* name;  // for profiles; outlives the list
 
   /// True: so little work in this step that one worker does it while the others wait. Such a launch costs no barrier:
-  /// the last worker to arrive at the one before runs it. Null: never.
+  /// the worker that finds the one before it over runs it. Null: never.
   bool (*alone)(const void* op, const void* step) noexcept = nullptr;
 };
 
@@ -104,16 +121,20 @@ class CoreGroup {
  private:
   friend class Worker;
 
-  // A worker's share of the tiles of each loop: the next index to run, counted from the start of the share.
-  struct alignas(64) Share { std::atomic<int> next{0}; };
+  // A worker's share of the tiles of each loop: the next one, counted from the start of the share, beside the epoch that it
+  // belongs to. A word of an older epoch is a share that nobody has touched, so none is ever reset, and a worker that
+  // comes late takes no tile of a launch that it does not know.
+  struct alignas(64) Share { std::atomic<std::uint64_t> next{0}; };
   Share& share(int loop, int worker) { return shares_[static_cast<std::size_t>(loop * workers() + worker)]; }
-  void reset_shares(int loops);
 
-  void work(int index);           // one list
+  void work(int index);  // one list, or what is left of it
   void thread_main(int index);
-  template <class LastInDoes>
-  void meet(int loops, LastInDoes&& last_in_does);  // the barrier, behind `loops` tile loops
-  std::size_t run_alone(std::size_t i, Worker& worker);
+  bool enter(std::uint64_t turn);
+  void leave();
+  template <class Next>
+  bool advance(Worker& worker, Next&& next);
+  void wait_for_others(const Worker& worker) const;
+  std::uint64_t run_alone(std::uint64_t i, Worker& worker);
 
   std::vector<std::byte*> scratch_;
   std::size_t scratch_bytes_;
@@ -124,33 +145,40 @@ class CoreGroup {
   std::span<const Launch> launches_;
   const void* step_ = nullptr;
   std::span<double> profile_;
-  std::size_t next_launch_ = 0;  // behind the barrier; written by the last one in
-  double alone_us_ = 0;          // of what it ran there
+  std::atomic<double> alone_us_ = 0;  // of what ran behind the last barrier
 
-  alignas(64) std::atomic<std::uint32_t> epoch_{0};       // lists started, and one more to stop
-  alignas(64) std::atomic<std::uint32_t> generation_{0};  // barriers passed
-  alignas(64) std::atomic<int> arrived_{0};
-  alignas(64) std::atomic<std::uint32_t> done_{0};        // lists finished, where the caller does not work
+  alignas(64) std::atomic<std::uint64_t> turn_{epochs::word(1, epochs::kOver)};  // barriers passed, and the launch behind them
+  std::atomic<std::uint64_t> launch_epoch_{0};                                    // where that launch began
+  alignas(64) std::atomic<int> done_{0};                                          // tiles since then
+  alignas(64) std::atomic<std::uint32_t> inside_{0};                              // workers that may look at the list
   std::atomic<bool> stop_{false};
   std::vector<std::thread> threads_;
 };
+
+inline int Worker::claim(std::atomic<std::uint64_t>& share, int tiles) const {
+  std::uint64_t seen = share.load(std::memory_order_relaxed);
+  for (;;) {
+    if (epochs::epoch_of(seen) > epoch_) return -1;  // the others are further
+    const std::uint64_t next = epochs::epoch_of(seen) == epoch_ ? epochs::number_of(seen) : 0;
+    if (next >= static_cast<std::uint64_t>(tiles)) return -1;
+    if (share.compare_exchange_weak(seen, epochs::word(epoch_, next + 1), std::memory_order_relaxed)) return static_cast<int>(next);
+  }
+}
 
 template <class Body>
 void Worker::for_tiles(int n, Body&& body) {
   // Shares are [n*w/count, n*(w+1)/count): contiguous, so that a worker streams through neighbouring memory. Who runs
   // a tile never changes its result.
-  const int loop = next_loop();
+  const int loop = open_loop(n);
+  int ran = 0;
   for (int turn = 0; turn < count_; ++turn) {
     const int owner = (index_ + turn) % count_;
     const int begin = static_cast<int>(static_cast<std::int64_t>(n) * owner / count_);
     const int end = static_cast<int>(static_cast<std::int64_t>(n) * (owner + 1) / count_);
-    std::atomic<int>& next = group_->share(loop, owner).next;
-    while (next.load(std::memory_order_relaxed) < end - begin) {
-      const int i = begin + next.fetch_add(1, std::memory_order_relaxed);
-      if (i >= end) break;
-      body(i);
-    }
+    std::atomic<std::uint64_t>& share = group_->share(loop, owner).next;
+    for (int i; (i = claim(share, end - begin)) >= 0; ++ran) body(begin + i);
   }
+  if (ran > 0) group_->done_.fetch_add(ran, std::memory_order_release);
 }
 
 }  // namespace millrace::device

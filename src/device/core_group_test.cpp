@@ -37,9 +37,11 @@ TEST(CoreGroup, launches_of_a_list_run_in_order_and_scratch_is_private) {
   std::vector<int> order;
   const auto note = [](const void* op, const void* step, Worker& w) noexcept {
     w.scratch()[0] = static_cast<std::byte>(w.index());
-    if (w.index() == 0) static_cast<std::vector<int>*>(const_cast<void*>(step))->push_back(*static_cast<const int*>(op));
+    w.for_tiles(1, [&](int) { static_cast<std::vector<int>*>(const_cast<void*>(step))->push_back(*static_cast<const int*>(op)); });
     w.barrier();
-    if (w.scratch()[0] != static_cast<std::byte>(w.index())) std::abort();
+    w.for_tiles(2, [&](int) {
+      if (w.scratch()[0] != static_cast<std::byte>(w.index())) std::abort();
+    });
   };
   const int ids[3] = {4, 5, 6};
   std::vector<Launch> launches;
@@ -52,12 +54,12 @@ TEST(CoreGroup, a_thousand_groups_start_and_stop) {
   std::atomic<int> runs{0};
   for (int i = 0; i < 1000; ++i) {
     CoreGroup group({.workers = 2});
-    if (i % 2) group.run_once([&](Worker&) { ++runs; });
+    if (i % 2) group.run_once([&](Worker& w) { w.for_tiles(2, [&](int) { ++runs; }); });
   }
   EXPECT_EQ(runs.load(), 1000);
 }
 
-// Launches that one worker does alone run once each, in their place, by whichever worker comes last.
+// Launches that one worker does alone run once each, in their place, by whichever worker passes the barrier.
 TEST(CoreGroup, small_launches_run_behind_the_barrier_before_them) {
   struct Op { std::vector<int>* order; std::atomic<int>* runs; int id; bool small; };
   for (const bool caller_works : {true, false})
@@ -71,7 +73,7 @@ TEST(CoreGroup, small_launches_run_behind_the_barrier_before_them) {
       for (const Op& op : ops)
         launches.push_back({[](const void* p, const void*, Worker& w) noexcept {
                               const Op& o = *static_cast<const Op*>(p);
-                              ++*o.runs;
+                              if (o.small && o.id > 0) ++*o.runs;
                               w.for_tiles(1, [&](int) { o.order->push_back(o.id); });
                             },
                             &op, "op", [](const void* p, const void*) noexcept { return static_cast<const Op*>(p)->small; }});
@@ -79,9 +81,43 @@ TEST(CoreGroup, small_launches_run_behind_the_barrier_before_them) {
         order.clear(), runs = 0;
         group.run(launches, nullptr);
         ASSERT_EQ(order, (std::vector{0, 1, 2, 3, 4, 5}));
-        ASSERT_EQ(runs.load(), 3 + 3 * workers);  // the first of a list is everybody's
+        ASSERT_EQ(runs.load(), 3);  // the first of a list is everybody's
       }
     }
+}
+
+// A worker that its core was taken from, here for a whole list: the others finish without it, and when it comes back it
+// takes no tile of a launch that it has missed.
+TEST(CoreGroup, a_worker_without_a_tile_holds_nobody_up) {
+  constexpr int kLaunches = 50, kTiles = 7;
+  struct Step { std::atomic<bool> release{false}; std::atomic<int> held{-1}; std::atomic<int> ran[kLaunches] = {}; };
+  for (const int workers : {2, 3}) {
+    CoreGroup group({.workers = workers});
+    Step step;
+    std::vector<int> ids(kLaunches);
+    std::iota(ids.begin(), ids.end(), 0);
+    std::vector<Launch> launches;
+    for (const int& id : ids)
+      launches.push_back({[](const void* op, const void* s, Worker& w) noexcept {
+                            Step& at = *static_cast<Step*>(const_cast<void*>(s));
+                            const int i = *static_cast<const int*>(op);
+                            if (w.index() != 0) {  // held in the first launch that it sees, until worker 0 is in the last one
+                              int nobody = -1;
+                              if (at.held.compare_exchange_strong(nobody, w.index())) at.release.wait(false);
+                            }
+                            w.for_tiles(kTiles, [&](int) { ++at.ran[i]; });
+                            w.barrier();
+                            w.for_tiles(kTiles, [&](int) { ++at.ran[i]; });
+                            if (i == kLaunches - 1) at.release = true, at.release.notify_all();
+                          },
+                          &id, "held"});
+    for (int round = 0; round < 20; ++round) {
+      step.release = false, step.held = -1;
+      for (auto& r : step.ran) r = 0;
+      group.run(launches, &step);
+      for (const auto& r : step.ran) ASSERT_EQ(r.load(), 2 * kTiles);
+    }
+  }
 }
 
 }  // namespace
