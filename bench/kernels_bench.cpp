@@ -140,7 +140,7 @@ void attend(benchmark::State& state, attend_f32_fn kernel, int element_bytes) {
     for (std::int64_t begin = 0; begin < tokens; begin += kKeySplit)
       kernel({q.as<float>(), group * head_dim, rows, group, head_dim, tokens - rows, begin,
               std::min(begin + kKeySplit, tokens), 0, 0.125f, k.data + copy * blocks * block_bytes,
-              v.data + copy * blocks * block_bytes, blocks_of.data(), block_tokens, block_bytes, m.as<float>(),
+              v.data + copy * blocks * block_bytes, blocks_of.data(), block_tokens, block_bytes, 0, m.as<float>(),
               l.as<float>(), o.as<float>(), scratch.as<float>()});
     copy = (copy + 1) % copies;
   }
@@ -163,11 +163,11 @@ void register_all() {
   using Shapes = std::vector<std::pair<std::int64_t, std::int64_t>>;
   const auto with_rows = [](const Shapes& shapes) {
     return [shapes](benchmark::internal::Benchmark* b) {
-      for (const std::int64_t rows : {1, 8, 32, 256})
+      for (const std::int64_t rows : {1, 8, 32, 128, 256})
         for (const auto& [n, k] : shapes) b->Args({rows, n, k});
     };
   };
-  const auto shapes = with_rows({{576, 576}, {1536, 576}, {576, 1536}, {4864, 896}, {896, 4864}});
+  const auto shapes = with_rows({{64, 576}, {144, 576}, {288, 576}, {576, 576}, {1536, 576}, {576, 1536}, {4864, 896}, {896, 4864}});
   const auto super_shapes = with_rows({{1536, 512}, {512, 1536}, {4864, 1024}, {1024, 4864}});  // k % 256 == 0
 #define FORMAT(name, ...)                                                         \
   (int_formats::name.super ? super_shapes : shapes)(benchmark::RegisterBenchmark( \
@@ -178,7 +178,7 @@ void register_all() {
   shapes(benchmark::RegisterBenchmark("gemm_f16", [](benchmark::State& s) { gemm_float(s, table.gemm_f16, 2); }));
   shapes(benchmark::RegisterBenchmark("gemm_bf16", gemm_bf16));
   const auto lengths = [](benchmark::internal::Benchmark* b) {
-    b->Args({1, 128, 3})->Args({1, 1024, 3})->Args({1, 8192, 7})->Args({256, 256, 3})->Args({256, 4096, 7});
+    b->Args({1, 128, 3})->Args({10, 512, 3})->Args({4, 512, 7})->Args({9, 4096, 7})->Args({18, 4096, 7})->Args({36, 4096, 7})->Args({21, 512, 3})->Args({42, 512, 3})->Args({1, 1024, 3})->Args({1, 8192, 7})->Args({256, 256, 3})->Args({256, 4096, 7});
   };
   lengths(benchmark::RegisterBenchmark("attend_f32", [](benchmark::State& s) { attend(s, table.attend_f32, 4); }));
   lengths(benchmark::RegisterBenchmark("attend_f16", [](benchmark::State& s) { attend(s, table.attend_f16, 2); }));

@@ -154,7 +154,7 @@ void random_attend(Rng& rng) {
                         : kind == 1 ? level.table.attend_f16
                                     : level.table.attend_bf16;
     kernel({q.data(), group * head_dim, rows, group, head_dim, first, key_begin, key_end, window, 0.2f, k.data(),
-            v.data(), table.data(), block_tokens, stride, m.data(), l.data(), o.data(), scratch.data()});
+            v.data(), table.data(), block_tokens, stride, 0, m.data(), l.data(), o.data(), scratch.data()});
     if (want_m.size() == 0) want_m = m, want_l = l, want_o = o;
     ASSERT_TRUE(m.same_bits(want_m) && l.same_bits(want_l) && o.same_bits(want_o))
         << level.name << " attend kind " << kind << " rows " << rows << " first " << first << " group " << group

@@ -231,6 +231,7 @@ struct AttendArgs {
   const std::int32_t* table;
   std::int64_t block_tokens;
   std::int64_t block_stride;
+  std::int64_t next_head;  // bytes from k_cache to that of the KV head that comes next, for prefetching; 0: none
   float* m;
   float* l;
   float* o;

@@ -87,9 +87,9 @@ class BoundAttend final : public BoundOp {
     const std::span<const SliceArgs> slices = all ? ctx.step.slices : ctx.step.output_slices;
     const int tiles = all ? ctx.step.attend_tiles : ctx.step.output_attend_tiles;
     ctx.worker.for_tiles(tiles * kv_heads_, [&](int i) {
-      const int head = i / tiles;
-      const SliceArgs& s = *slice_of(slices, &SliceArgs::attend_tile, i % tiles);
-      const int begin = (i % tiles - s.attend_tile) * tile_rows_;
+      const int head = i % kv_heads_, tile = i / kv_heads_;  // the heads of a tile are neighbours in memory
+      const SliceArgs& s = *slice_of(slices, &SliceArgs::attend_tile, tile);
+      const int begin = (tile - s.attend_tile) * tile_rows_;
       run_tile(ctx, s, head, begin, std::min(tile_rows_, s.count - begin));
     });
   }
@@ -134,7 +134,8 @@ class BoundAttend final : public BoundOp {
     for (int split = 0; split < splits; ++split)
       kernel_({ctx.at<float>(0) + offset, q_stride, rows, group_, head_dim_, first, std::int64_t{split} * kKeySplit,
                std::min<std::int64_t>((split + 1) * kKeySplit, keys), window_, scale_, reinterpret_cast<const std::uint8_t*>(kv_.k + head * kv_.head_stride),
-               reinterpret_cast<const std::uint8_t*>(kv_.v + head * kv_.head_stride), s.table, kv_.block_tokens, kv_.block_stride, m + split * vectors,
+               reinterpret_cast<const std::uint8_t*>(kv_.v + head * kv_.head_stride), s.table, kv_.block_tokens, kv_.block_stride,
+               head + 1 < kv_heads_ ? kv_.head_stride : 0, m + split * vectors,
                l + split * vectors, o + split * vectors * head_dim_, scratch});
     for (int r = 0; r < rows; ++r)
       for (int h = 0; h < group_; ++h) {

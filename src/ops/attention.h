@@ -17,7 +17,7 @@ std::unique_ptr<Op> make_cache_write(int layer);
 std::unique_ptr<Op> make_attend(int layer, int kv_heads, float scale, int window);
 
 /// Rows of one attention tile: query heads of a group times rows is about 32 vectors that share each load of K and V.
-constexpr int query_tile_rows(int group) { return group >= 32 ? 1 : 32 / group; }
+constexpr int query_tile_rows(int group) { return group >= 64 ? 1 : 64 / group; }
 
 constexpr int attend_tiles(int count, int group) { return (count + query_tile_rows(group) - 1) / query_tile_rows(group); }
 

@@ -33,11 +33,13 @@ kernels::gemm_q4_0_fn int_kernel(const kernels::KernelTable& kernels, DType weig
 LinearTiling choose_tiling(const PackedWeight& w, int max_rows, const SetupContext& ctx) {
   // Half of L2 for weights; the rest for the rows' activations and the output tile.
   const std::int64_t panels_in_l2 = std::max<std::int64_t>(1, ctx.l2_bytes / 2 / w.panel_bytes);
-  // At least four chunks a worker, so that one that is slowed down leaves work for the others to take; but not less
-  // than four panels, which one GEMV call keeps in flight.
-  const std::int64_t fair = std::max<std::int64_t>(4, w.panels / (std::int64_t{4} * ctx.workers));
   LinearTiling t{};
   t.row_block = std::min(max_rows, 128);
+  // At least four tiles a worker, so that one that is slowed down leaves work for the others to take; but not less than
+  // four panels, which one GEMV call keeps in flight. What a tile prepares of its rows pays from some sixteen panels on.
+  const std::int64_t row_blocks = (max_rows + t.row_block - 1) / t.row_block;
+  const std::int64_t chunks = std::max<std::int64_t>(1, std::int64_t{4} * ctx.workers / row_blocks);
+  const std::int64_t fair = std::max<std::int64_t>(4, (w.panels + chunks - 1) / chunks);
   t.panel_block = static_cast<int>(std::clamp<std::int64_t>(std::min(panels_in_l2, fair), 1, w.panels));
   t.panel_chunks = static_cast<int>((w.panels + t.panel_block - 1) / t.panel_block);
   return t;

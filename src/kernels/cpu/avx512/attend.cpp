@@ -140,17 +140,20 @@ struct Own {
 template <int QT>
 void soften(const AttendArgs& p, const Query* queries, const Own& own, float* scores) {
   const __m512 nothing = _mm512_set1_ps(-__builtin_inff());
-  const auto owned = [&](int i, int j) {
+  const auto owned = [&](int i, int64_t j) {
     const auto after = first_lanes(max64(own.end[i] - 16 * j, 0)), before = first_lanes(max64(own.begin[i] - 16 * j, 0));
     return _mm512_mask_blend_ps(static_cast<__mmask16>(after & ~before), nothing,
                                 _mm512_loadu_ps(scores + i * kKeyTile + 16 * j));
   };
   unsigned live = 0;
+  int64_t first = kKeyTile, last = 0;
   __m512 most[QT], sum[QT];
 #pragma GCC unroll 8
   for (int i = 0; i < QT; ++i) {
     most[i] = _mm512_max_ps(_mm512_max_ps(owned(i, 0), owned(i, 1)), _mm512_max_ps(owned(i, 2), owned(i, 3)));
-    live |= static_cast<unsigned>(own.begin[i] < own.end[i]) << i;
+    if (own.begin[i] >= own.end[i]) continue;
+    live |= 1u << i;
+    first = min64(first, own.begin[i] / 16), last = max64(last, (own.end[i] + 15) / 16);
   }
   const auto mask = static_cast<__mmask16>(live);
   const __m512 m = load_upto(queries[0].m, QT), l = load_upto(queries[0].l, QT);
@@ -162,8 +165,7 @@ void soften(const AttendArgs& p, const Query* queries, const Own& own, float* sc
   for (int i = 0; i < QT; ++i) {
     const __m512 subtract = _mm512_set1_ps(maxima[i]);
     sum[i] = _mm512_setzero_ps();
-#pragma GCC unroll 4
-    for (int j = 0; j < 4; ++j) {
+    for (int64_t j = first; j < last; ++j) {  // the other weights are 0, and nobody reads them
       const __m512 weight = exp(_mm512_sub_ps(owned(i, j), subtract));
       _mm512_storeu_ps(scores + i * kKeyTile + 16 * j, weight);
       sum[i] = _mm512_add_ps(sum[i], weight);
@@ -200,8 +202,10 @@ void weigh(const AttendArgs& p, const Query* queries, int64_t begin, int64_t end
   for (int64_t t = begin; t < end;) {
     const auto* v = block_of<T>(p, p.v_cache, t) + slot_of(p, t) * p.head_dim + d;
     const int64_t stop = min64(end, t - slot_of(p, t) + p.block_tokens);
-    const int64_t ahead = t + kKeyTile < p.first_position + p.rows ? t + kKeyTile : t;
-    const auto* next = block_of<T>(p, p.k_cache, ahead) + slot_of(p, ahead) * p.head_dim + d;
+    // After the last tile the next head's first one. (An address is made, nothing is read.)
+    const bool more = t + kKeyTile < p.first_position + p.rows;
+    const int64_t ahead = more ? t + kKeyTile : p.next_head ? t % kKeyTile : t;
+    const auto* next = block_of<T>(p, p.k_cache + (more ? 0 : p.next_head), ahead) + slot_of(p, ahead) * p.head_dim + d;
     for (const float* weight = weights + t % kKeyTile; t < stop; ++t, ++weight, v += p.head_dim) {
       if constexpr (from_memory<T> && !kPartial) {
 #pragma GCC unroll 4
