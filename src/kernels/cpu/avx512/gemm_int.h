@@ -249,6 +249,25 @@ void widen(const GemmIntArgs& p, int64_t panel, int64_t begin, int64_t end, int 
   }
 }
 
+inline void ask(const std::uint8_t* p, int64_t bytes) {
+  for (int64_t i = 0; i < bytes; i += 64) _mm_prefetch(reinterpret_cast<const char*>(p + i), _MM_HINT_T1);
+}
+
+/// Asks for the scales of blocks [begin, end) of a panel. (Their codes come along with the products: multiply_wide.)
+template <IntFormat kFormat>
+void ask_scales(const GemmIntArgs& p, int64_t panel, int64_t begin, int64_t end) {
+  constexpr IntFormat f = kFormat;
+  constexpr int64_t kShared = f.super ? 8 : 1, kGroup = f.group == 16 ? 32 : 16;
+  const IntPanel at = int_panel(f, p.blocks, 16);
+  const std::uint8_t* scales = p.w + panel * p.panel_bytes;
+  const int64_t half = begin / kShared * 32, halves = (end - begin + kShared - 1) / kShared * 32;
+  ask(scales + half, halves);
+  if constexpr (f.has_min) ask(scales + at.mins + half, halves);
+  if constexpr (f.super) ask(scales + at.group_scales + begin * kGroup, (end - begin) * kGroup);
+  if constexpr (f.super && f.has_min && !shares_scale_byte(f))
+    ask(scales + at.group_mins + begin * kGroup, (end - begin) * kGroup);
+}
+
 template <IntFormat kFormat>
 void many_rows(const GemmIntArgs& p) {
   RowBlocks rows[kMostWideRows];
@@ -265,6 +284,7 @@ void many_rows(const GemmIntArgs& p) {
       for (int64_t panel = 0; panel < p.panels; panel += 2) {
         const int panels = panel + 2 <= p.panels ? 2 : 1;
         for (int j = 0; j < panels; ++j) widen<kFormat>(p, panel + j, begin, end, j, weights);
+        for (int64_t j = panel + 2; j < min64(panel + 4, p.panels); ++j) ask_scales<kFormat>(p, j, begin, end);
         const std::uint8_t* next = p.w + (panel + 2) * p.panel_bytes + int_panel(kFormat, p.blocks, 16).data;
         multiply_wide(wide_kind(kFormat),
                       {p.a + first * k + begin * 32, k, rows, count, end - begin, &weights, panels,
