@@ -1,5 +1,5 @@
-// Float weights on NEON: register tiles of MR rows x NR panels, one chain of fused multiply-adds per element. A panel of
-// 8 rows is two vectors, so 4 x 2 for many rows and 1 x 4 for one are 16 and 8 chains.
+// Float weights on NEON: register tiles of MR rows x NR panels, one chain of fused multiply-adds per element. A panel
+// of 8 rows is two vectors, so 4 x 2 for many rows and 1 x 4 for one are 16 and 8 chains.
 
 #include "kernels/cpu/neon/kernels.h"
 #include "kernels/cpu/neon/vec.h"
@@ -28,7 +28,8 @@ struct Plain {
     }
   }
   template <int MR, int V>
-  [[gnu::always_inline]] static void last(const float*, int64_t, const std::uint8_t*, int64_t, float32x4_t (&)[MR][V]) {}
+  [[gnu::always_inline]] static void last(const float*, int64_t, const std::uint8_t*, int64_t, float32x4_t (&)[MR][V]) {
+  }
 };
 
 /// bf16 panels: [k / 2][8][2].

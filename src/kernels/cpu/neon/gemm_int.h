@@ -153,8 +153,7 @@ template <class Dot, IntFormat kFormat, int MR, int NR>
     const int64_t half = (f.super ? b / 8 : b) * kPanelRows * 2;
 #pragma GCC unroll 8
     for (int j = 0; j < V; ++j) {
-      const auto* halves =
-          reinterpret_cast<const std::uint16_t*>(first + j / 2 * p.panel_bytes + half) + j % 2 * 4;
+      const auto* halves = reinterpret_cast<const std::uint16_t*>(first + j / 2 * p.panel_bytes + half) + j % 2 * 4;
       const float32x4_t d = F16::load4(halves);
 #pragma GCC unroll 8
       for (int i = 0; i < MR; ++i) {

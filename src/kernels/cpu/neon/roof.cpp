@@ -50,8 +50,7 @@ void roof_read(const RoofArgs& p) {
   for (auto& s : sum) s = vdupq_n_u64(0);
   for (int64_t i = 0; i + 128 <= p.bytes; i += 128)
 #pragma GCC unroll 8
-    for (int j = 0; j < 8; ++j)
-      sum[j % 4] = vaddq_u64(sum[j % 4], vreinterpretq_u64_u8(vld1q_u8(p.data + i + 16 * j)));
+    for (int j = 0; j < 8; ++j) sum[j % 4] = vaddq_u64(sum[j % 4], vreinterpretq_u64_u8(vld1q_u8(p.data + i + 16 * j)));
 #pragma GCC unroll 4
   for (auto& s : sum) keep(s);
   *p.operations = static_cast<double>(p.bytes);
