@@ -12,7 +12,7 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")  # its own AVX-512 header warns (GCC bu
   list(APPEND avx512_flags -Wno-maybe-uninitialized -Wno-uninitialized)
 endif()
 set(avx512_bf16_flags ${avx512_flags} -mavx512bf16)
-# arm_neon.h of GCC 12 offers the dot product from 8.2 on only. A CPU that has it is one; nothing else of 8.2 is used.
+# arm_neon.h of GCC 12 offers the dot product from 8.2 on only; CPUs that have it are that, or later.
 set(neon_flags ${generic_flags} -march=armv8.2-a+dotprod)
 set(neon_i8mm_flags ${generic_flags} -march=armv8.2-a+dotprod+i8mm)
 
