@@ -12,27 +12,42 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")  # its own AVX-512 header warns (GCC bu
   list(APPEND avx512_flags -Wno-maybe-uninitialized -Wno-uninitialized)
 endif()
 set(avx512_bf16_flags ${avx512_flags} -mavx512bf16)
+# arm_neon.h of GCC 12 offers the dot product from 8.2 on only; CPUs that have it are that, or later.
+set(neon_flags ${generic_flags} -march=armv8.2-a+dotprod)
+set(neon_i8mm_flags ${generic_flags} -march=armv8.2-a+dotprod+i8mm)
 
-foreach(level generic avx2 avx512 avx512_bf16)
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+  set(levels avx2 avx512 avx512_bf16)
+elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64")
+  set(levels neon neon_i8mm)
+endif()
+
+get_target_property(kernel_sources kernels SOURCES)
+list(FILTER kernel_sources EXCLUDE REGEX "/cpu/")  # only this architecture's levels come back
+foreach(level generic ${levels})
   file(GLOB files CONFIGURE_DEPENDS src/kernels/cpu/${level}/*.cpp)
   set_source_files_properties(${files} PROPERTIES COMPILE_OPTIONS "${${level}_flags}")
   set(${level}_files ${files})
+  list(APPEND kernel_sources ${files})
 endforeach()
+set_target_properties(kernels PROPERTIES SOURCES "${kernel_sources}")
 
 # Headers of these folders compile with those flags only, so not alone.
 get_target_property(kernel_headers kernels HEADER_SET)
-list(FILTER kernel_headers EXCLUDE REGEX "/cpu/avx")
+list(FILTER kernel_headers EXCLUDE REGEX "/cpu/(avx|neon)")
 set_target_properties(kernels PROPERTIES HEADER_SET "${kernel_headers}")
 
 if(MILLRACE_TESTS AND NOT MILLRACE_FUZZ)
   if(NOT MILLRACE_SANITIZE)  # a sanitizer puts weak symbols of its own into every object
-    add_test(NAME kernel_objects COMMAND ${PROJECT_SOURCE_DIR}/tools/check_kernel_objects.py
-             "$<FILTER:$<TARGET_OBJECTS:kernels>,INCLUDE,/cpu/avx>" COMMAND_EXPAND_LISTS)
+    add_test(NAME kernel_objects COMMAND ${PROJECT_SOURCE_DIR}/tools/check_kernel_objects.py ${CMAKE_NM}
+             "$<FILTER:$<TARGET_OBJECTS:kernels>,INCLUDE,/cpu/(avx|neon)>" COMMAND_EXPAND_LISTS)
   endif()
 
   # AVX-512 code on machines without it: the same files, compiled against SIMDe's emulation of the intrinsics (SIMDe
   # itself uses AVX2). Test-only.
-  find_path(SIMDE_INCLUDE simde/x86/avx512.h)
+  if(avx512 IN_LIST levels)
+    find_path(SIMDE_INCLUDE simde/x86/avx512.h)
+  endif()
   # Not under sanitizers: emulated vectors take minutes a file to compile there, and the real files are checked anyway.
   if(SIMDE_INCLUDE AND NOT MILLRACE_SANITIZE)
     foreach(file ${avx512_files} ${avx512_bf16_files})
@@ -48,7 +63,7 @@ if(MILLRACE_TESTS AND NOT MILLRACE_FUZZ)
     target_compile_options(kernels_emulated PRIVATE ${avx2_flags} -Wno-psabi -O1)  # -O3 takes minutes to compile
     target_link_libraries(kernels_test PRIVATE kernels_emulated)
     target_compile_definitions(kernels_test PRIVATE MILLRACE_SIMDE)
-  elseif(NOT MILLRACE_SANITIZE)
+  elseif(avx512 IN_LIST levels AND NOT MILLRACE_SANITIZE)
     message(STATUS "libsimde-dev not found: AVX-512 kernels are tested only on CPUs that have it")
   endif()
 endif()

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #if defined(__x86_64__)
 #include <cpuid.h>
+#elif defined(__aarch64__)
+#include <sys/auxv.h>
 #endif
 
 #include <algorithm>
@@ -16,6 +18,9 @@ extern const KernelTable kGenericKernels;
 extern const KernelTable kAvx2Kernels;
 extern const KernelTable kAvx512Kernels;
 extern const KernelTable kAvx512Bf16Kernels;
+#elif defined(__aarch64__)
+extern const KernelTable kNeonKernels;
+extern const KernelTable kNeonI8mmKernels;
 #endif
 
 namespace {
@@ -35,8 +40,8 @@ bool has_f16c() {
 }
 #endif
 
-// The whole dispatch policy. Order matters: later rows win. __builtin_cpu_supports also asks whether the operating
-// system saves the wider registers.
+// The whole dispatch policy: the levels of this architecture. Order matters: later rows win. __builtin_cpu_supports also
+// asks whether the operating system saves the wider registers; getauxval is the operating system's answer.
 #define HAS(feature) static_cast<bool>(__builtin_cpu_supports(feature))
 constexpr Level kLevels[] = {
     {Isa::generic, "generic", &kGenericKernels, [] { return true; }},
@@ -45,11 +50,15 @@ constexpr Level kLevels[] = {
     {Isa::avx512, "avx512", &kAvx512Kernels,
      [] { return HAS("avx512f") && HAS("avx512bw") && HAS("avx512vl") && HAS("avx512dq") && HAS("avx512vnni"); }},
     {Isa::avx512_bf16, "avx512_bf16", &kAvx512Bf16Kernels, [] { return HAS("avx512bf16"); }},
+#elif defined(__aarch64__)
+    {Isa::neon, "neon", &kNeonKernels, [] { return (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0; }},
+    {Isa::neon_i8mm, "neon_i8mm", &kNeonI8mmKernels, [] { return (getauxval(AT_HWCAP2) & HWCAP2_I8MM) != 0; }},
 #endif
 };
 #undef HAS
 
-constexpr std::string_view kNames[] = {"generic", "avx2", "avx512", "avx512_bf16"};  // by Isa
+// By Isa, on every architecture: a level of another one is refused by its name.
+constexpr std::string_view kNames[] = {"generic", "avx2", "avx512", "avx512_bf16", "neon", "neon_i8mm"};
 
 std::string names(std::span<const Isa> isas) {
   std::string out;

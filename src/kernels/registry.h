@@ -3,7 +3,7 @@
 // Which machine code runs for each kernel. Chosen once, at start-up, by copying
 // function pointers; after that a kernel call is one indirect call per tile.
 //
-// A file compiled with extra ISA flags (cpu/avx2/..., cpu/avx512/...) includes an
+// A file compiled with extra ISA flags (cpu/avx2/..., cpu/neon/...) includes an
 // intrinsics header, <cstdint> and kernel_table.h, no STL, and keeps everything but its
 // table in an anonymous namespace. Its object then defines no weak symbol. With one, the
 // linker may keep the AVX-512 copy of an inline function for the whole program, and an
@@ -18,8 +18,9 @@
 
 namespace millrace::kernels {
 
-/// Ordered: a later one includes the earlier ones. avx512: F, BW, VL, DQ, VNNI. avx512_bf16: + BF16.
-enum class Isa { generic, avx2, avx512, avx512_bf16 };
+/// Of one architecture in order: a later one includes the earlier ones of the same architecture, and generic.
+/// x86-64: avx2; avx512: F, BW, VL, DQ, VNNI; avx512_bf16: + BF16. AArch64: neon: + dot product; neon_i8mm: + I8MM.
+enum class Isa { generic, avx2, avx512, avx512_bf16, neon, neon_i8mm };
 
 /// The best kernel of `isa` and the levels below it, for each slot; no slot is null.
 /// Errors: unsupported, when this build or this CPU lacks `isa`.

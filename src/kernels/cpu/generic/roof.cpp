@@ -10,13 +10,12 @@ void roof_bf16(const RoofArgs& p) { *p.operations = 0; }
 
 void roof_f32(const RoofArgs& p) {
   float acc[16] = {}, x = 1.0001f;
-  for (int64_t i = 0; i < p.iterations; ++i) {
+  asm volatile("" : "+m"(x));
+  for (int64_t i = 0; i < p.iterations; ++i)
     for (float& a : acc) a = a * x + 0.5f;
-    asm volatile("" : "+x"(x));
-  }
   float sum = 0;
   for (const float a : acc) sum += a;
-  asm volatile("" : : "x"(sum));
+  asm volatile("" : : "m"(sum));
   *p.operations = static_cast<double>(p.iterations) * 16 * 2;
 }
 

@@ -1,0 +1,58 @@
+// Rows of K and V into the paged cache, on NEON: V as rows, K transposed, four tokens at a time.
+
+#include "kernels/cpu/neon/kernels.h"
+#include "kernels/cpu/neon/vec.h"
+
+namespace millrace::kernels::neon {
+namespace {
+
+/// Rows become columns.
+void transpose4(float32x4_t (&v)[4]) {
+  const auto pairs = [](float32x4_t x) { return vreinterpretq_f64_f32(x); };
+  const auto floats = [](float64x2_t x) { return vreinterpretq_f32_f64(x); };
+  const float64x2_t even01 = pairs(vtrn1q_f32(v[0], v[1])), odd01 = pairs(vtrn2q_f32(v[0], v[1]));
+  const float64x2_t even23 = pairs(vtrn1q_f32(v[2], v[3])), odd23 = pairs(vtrn2q_f32(v[2], v[3]));
+  v[0] = floats(vtrn1q_f64(even01, even23));
+  v[1] = floats(vtrn1q_f64(odd01, odd23));
+  v[2] = floats(vtrn2q_f64(even01, even23));
+  v[3] = floats(vtrn2q_f64(odd01, odd23));
+}
+
+/// `tokens` <= 4 rows of K (stride kv_stride) into columns of a block.
+template <class T>
+void write_k(const float* k, int64_t kv_stride, int64_t tokens, int64_t head_dim, typename T::type* to,
+             int64_t block_tokens) {
+  for (int64_t d = 0; d < head_dim; d += 4) {
+    const int64_t n = min64(4, head_dim - d);
+    float32x4_t v[4];
+    for (int64_t t = 0; t < 4; ++t) v[t] = t < tokens ? load_upto(k + t * kv_stride + d, n) : vdupq_n_f32(0);
+    transpose4(v);
+    for (int64_t i = 0; i < n; ++i) store_elements<T>(to + (d + i) * block_tokens, tokens, v[i]);
+  }
+}
+
+template <class T>
+void kv_write(const KvWriteArgs& p) {
+  using Element = typename T::type;
+  for (int64_t r = 0; r < p.rows;) {
+    const int64_t position = p.first_position + r, slot = position % p.block_tokens;
+    const int64_t tokens = min64(p.rows - r, 4 - slot % 4);  // up to a multiple of 4: never across a block
+    const int64_t block = p.table[position / p.block_tokens] * p.block_stride;
+    write_k<T>(p.k + r * p.kv_stride, p.kv_stride, tokens, p.head_dim,
+               reinterpret_cast<Element*>(p.k_cache + block) + slot, p.block_tokens);
+    Element* v = reinterpret_cast<Element*>(p.v_cache + block) + slot * p.head_dim;
+    for (int64_t t = 0; t < tokens; ++t)
+      for (int64_t d = 0; d < p.head_dim; d += 4)
+        store_elements<T>(v + t * p.head_dim + d, p.head_dim - d,
+                          load_upto(p.v + (r + t) * p.kv_stride + d, p.head_dim - d));
+    r += tokens;
+  }
+}
+
+}  // namespace
+
+void kv_write_f32(const KvWriteArgs& p) { kv_write<F32>(p); }
+void kv_write_f16(const KvWriteArgs& p) { kv_write<F16>(p); }
+void kv_write_bf16(const KvWriteArgs& p) { kv_write<Bf16>(p); }
+
+}  // namespace millrace::kernels::neon
