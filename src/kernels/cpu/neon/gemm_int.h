@@ -3,9 +3,8 @@
 // Integer weights on NEON: register tiles of MR rows x NR panels, shared by both levels; a Dot says how their INT8
 // products are made. Every function is internal to the file that includes it (kernels/registry.h says why).
 //
-// Both instructions take signed bytes, so table values and bytes go as they are, and so do codes: their offset is taken
-// back by the accumulators' start value, -offset * a_sum. Group scales multiply the integers, which is exact
-// (int_formats.h).
+// Both instructions take signed bytes, so table values go as they are, and so do codes of less than 8 bits: their offset
+// is taken back by the accumulators' start value, -offset * a_sum. Codes of 8 bits become their weights by one bit.
 
 #include "kernels/cpu/neon/kernels.h"
 #include "kernels/cpu/neon/vec.h"
@@ -20,14 +19,17 @@ constexpr int kPanelRows = 8;  // two vectors: V = 2 * NR below, vector j has ro
   return by > 0 ? v << static_cast<std::uint8_t>(by) : v >> static_cast<std::uint8_t>(-by);
 }
 
-/// Four rows' weights of step s of the block at w, with their offset: of its low elements (high = 0) or of the others.
+/// What is left to be subtracted from what weights() gives.
+constexpr int offset_left(IntFormat f) { return f.bits == 8 ? 0 : f.offset; }
+
+/// Four rows' weights of step s of the block at w, plus offset_left: of its low elements (high = 0) or of the others.
 /// `w` points to those rows in the first plane.
 template <IntFormat kFormat>
 [[gnu::always_inline]] inline int8x16_t weights(int s, int high, const std::uint8_t* w) {
   constexpr IntFormat f = kFormat;
   constexpr int kFirst = f.bits == 6 ? 4 : 0;  // plane T begins there, and so do its bits of a code
   const auto plane = [&](int i) { return vld1q_u8(w + i * kPanelRows * 4); };
-  if constexpr (f.bits == 8) return vreinterpretq_s8_u8(plane(4 * high + s));
+  if constexpr (f.bits == 8) return vreinterpretq_s8_u8(veorq_u8(plane(4 * high + s), vdupq_n_u8(128)));
   uint8x16_t q = vdupq_n_u8(0);
   if constexpr (f.bits >= 4) q = high ? plane(s) >> 4 : vandq_u8(plane(s), vdupq_n_u8(15));
   if constexpr (f.bits == 6 || f.bits < 4) {
@@ -122,15 +124,8 @@ template <class Dot, IntFormat kFormat, int MR, int NR>
 #pragma GCC unroll 8
       for (int i = 0; i < MR; ++i)
 #pragma GCC unroll 8
-        for (int j = 0; j < V; ++j) acc[i][j] = vdupq_n_s32(-f.offset * (sum_of(i, 0) + sum_of(i, 1)));
+        for (int j = 0; j < V; ++j) acc[i][j] = vdupq_n_s32(-offset_left(f) * (sum_of(i, 0) + sum_of(i, 1)));
       Dot::template add_products<kFormat, MR, V>(a + b * 32, k, data, p.panel_bytes, 0, 2, acc);
-      if constexpr (f.super)
-#pragma GCC unroll 8
-        for (int j = 0; j < V; ++j) {
-          const int32x4_t scale = groups<kFormat, Group::scale>(group_at(j) + at.group_scales, 0, j % 2);
-#pragma GCC unroll 8
-          for (int i = 0; i < MR; ++i) acc[i][j] = vmulq_s32(acc[i][j], scale);
-        }
     } else {
 #pragma GCC unroll 2
       for (int high = 0; high < 2; ++high) {
@@ -138,7 +133,7 @@ template <class Dot, IntFormat kFormat, int MR, int NR>
 #pragma GCC unroll 8
         for (int i = 0; i < MR; ++i)
 #pragma GCC unroll 8
-          for (int j = 0; j < V; ++j) part[i][j] = vdupq_n_s32(-f.offset * sum_of(i, high));
+          for (int j = 0; j < V; ++j) part[i][j] = vdupq_n_s32(-offset_left(f) * sum_of(i, high));
         Dot::template add_products<kFormat, MR, V>(a + b * 32, k, data, p.panel_bytes, high, high + 1, part);
 #pragma GCC unroll 8
         for (int j = 0; j < V; ++j) {
@@ -154,27 +149,29 @@ template <class Dot, IntFormat kFormat, int MR, int NR>
 #pragma GCC unroll 8
     for (int j = 0; j < V; ++j) {
       const auto* halves = reinterpret_cast<const std::uint16_t*>(first + j / 2 * p.panel_bytes + half) + j % 2 * 4;
-      const float32x4_t d = F16::load4(halves);
+      float32x4_t d = F16::load4(halves);
+      if constexpr (f.super && f.group == 32)
+        d = vmulq_f32(d, vcvtq_f32_s32(groups<kFormat, Group::scale>(group_at(j) + at.group_scales, 0, j % 2)));
 #pragma GCC unroll 8
       for (int i = 0; i < MR; ++i) {
         const float32x4_t x = vmulq_n_f32(vcvtq_f32_s32(acc[i][j]), a_scale[i * p.blocks + b]);
         acc_f[i][j] = vfmaq_f32(acc_f[i][j], x, d);
       }
       if constexpr (f.has_min) {
-        const float32x4_t m = F16::load4(halves + at.mins / 2);
+        float32x4_t m = F16::load4(halves + at.mins / 2);
         int32x4_t min[2] = {};
-        if constexpr (f.super) {
-          min[0] = groups<kFormat, Group::min>(group_at(j) + at.group_mins, 0, j % 2);
-          if constexpr (f.group == 16) min[1] = groups<kFormat, Group::min>(group_at(j) + at.group_mins, 1, j % 2);
-        }
+        if constexpr (f.super) min[0] = groups<kFormat, Group::min>(group_at(j) + at.group_mins, 0, j % 2);
+        if constexpr (f.super && f.group == 32) m = vmulq_f32(m, vcvtq_f32_s32(min[0]));
+        if constexpr (f.group == 16) min[1] = groups<kFormat, Group::min>(group_at(j) + at.group_mins, 1, j % 2);
 #pragma GCC unroll 8
         for (int i = 0; i < MR; ++i) {
-          int32x4_t sum = vdupq_n_s32(sum_of(i, 0) + sum_of(i, 1));
-          if constexpr (f.super && f.group == 32) sum = vmulq_s32(min[0], sum);
-          if constexpr (f.super && f.group == 16)
-            sum = vmlaq_n_s32(vmulq_n_s32(min[0], sum_of(i, 0)), min[1], sum_of(i, 1));
-          const float32x4_t x = vmulq_n_f32(vcvtq_f32_s32(sum), a_scale[i * p.blocks + b]);
-          acc_f[i][j] = vfmaq_f32(acc_f[i][j], x, m);
+          const float scale = a_scale[i * p.blocks + b];
+          if constexpr (f.group == 32) {
+            acc_f[i][j] = vfmaq_n_f32(acc_f[i][j], m, static_cast<float>(sum_of(i, 0) + sum_of(i, 1)) * scale);
+          } else {
+            const int32x4_t sum = vmlaq_n_s32(vmulq_n_s32(min[0], sum_of(i, 0)), min[1], sum_of(i, 1));
+            acc_f[i][j] = vfmaq_f32(acc_f[i][j], vmulq_n_f32(vcvtq_f32_s32(sum), scale), m);
+          }
         }
       }
     }

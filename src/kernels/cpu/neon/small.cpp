@@ -62,7 +62,7 @@ void quantize_q8(const QuantizeArgs& p) {
       vst1q_s8(p.q + b * 32 + 16 * half, q);
       p.sum[b * 2 + half] = vaddlvq_s8(q);
     }
-    p.scale[b] = amax / 127.0f;
+    p.scale[b] = activation_scale(amax);
   }
 }
 
