@@ -16,8 +16,6 @@
 namespace millrace::kernels::MILLRACE_AVX512 {
 namespace {
 
-constexpr int unsigned_offset(IntFormat f) { return f.bits == 8 || f.table ? 128 : f.offset; }
-
 inline __m512i broadcast4(const void* p) {
   int x;
   __builtin_memcpy(&x, p, 4);
