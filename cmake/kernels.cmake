@@ -7,13 +7,14 @@ if(MILLRACE_FUZZ)  # fuzzers link kernels and never run one
   list(APPEND generic_flags -fno-sanitize=all -O1)
 endif()
 set(avx2_flags ${generic_flags} -mavx2 -mfma -mf16c)
+set(avx_vnni_flags ${avx2_flags} -mavxvnni)
 set(avx512_flags ${avx2_flags} -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")  # its own AVX-512 header warns (GCC bug 105593)
   list(APPEND avx512_flags -Wno-maybe-uninitialized -Wno-uninitialized)
 endif()
 set(avx512_bf16_flags ${avx512_flags} -mavx512bf16)
 
-foreach(level generic avx2 avx512 avx512_bf16)
+foreach(level generic avx2 avx_vnni avx512 avx512_bf16)
   file(GLOB files CONFIGURE_DEPENDS src/kernels/cpu/${level}/*.cpp)
   set_source_files_properties(${files} PROPERTIES COMPILE_OPTIONS "${${level}_flags}")
   set(${level}_files ${files})
@@ -30,23 +31,36 @@ if(MILLRACE_TESTS AND NOT MILLRACE_FUZZ)
              "$<FILTER:$<TARGET_OBJECTS:kernels>,INCLUDE,/cpu/avx>" COMMAND_EXPAND_LISTS)
   endif()
 
-  # AVX-512 code on machines without it: the same files, compiled against SIMDe's emulation of the intrinsics (SIMDe
-  # itself uses AVX2). Test-only.
-  find_path(SIMDE_INCLUDE simde/x86/avx512.h)
-  # Not under sanitizers: emulated vectors take minutes a file to compile there, and the real files are checked anyway.
-  if(SIMDE_INCLUDE AND NOT MILLRACE_SANITIZE)
-    foreach(file ${avx512_files} ${avx512_bf16_files})
+  # emulate(avx512 ...): the files of these levels once more, into kernels_test, without their flags: they compile to
+  # something that runs on AVX2. The test runs it where the CPU lacks the level. A file of its own for each, because
+  # the flags above go with the name.
+  function(emulate level)
+    set(copies)
+    foreach(file ${${level}_files})
       file(RELATIVE_PATH name ${PROJECT_SOURCE_DIR}/src/kernels/cpu ${file})
       string(REPLACE "/" "_" name ${name})
       file(CONFIGURE OUTPUT emulated/${name} CONTENT "#include \"${file}\"\n")
-      list(APPEND emulated_files ${PROJECT_BINARY_DIR}/emulated/${name})
+      list(APPEND copies ${PROJECT_BINARY_DIR}/emulated/${name})
     endforeach()
-    add_library(kernels_emulated OBJECT ${emulated_files})
-    target_link_libraries(kernels_emulated PRIVATE millrace_flags)
-    target_include_directories(kernels_emulated SYSTEM PRIVATE ${SIMDE_INCLUDE})
-    target_compile_definitions(kernels_emulated PRIVATE MILLRACE_SIMDE SIMDE_ENABLE_NATIVE_ALIASES)
-    target_compile_options(kernels_emulated PRIVATE ${avx2_flags} -Wno-psabi -O1)  # -O3 takes minutes to compile
-    target_link_libraries(kernels_test PRIVATE kernels_emulated)
+    add_library(${level}_emulated OBJECT ${copies})
+    target_link_libraries(${level}_emulated PRIVATE millrace_flags)
+    target_compile_options(${level}_emulated PRIVATE ${avx2_flags} -Wno-psabi -O1)  # -O3 takes minutes to compile
+    target_link_libraries(kernels_test PRIVATE ${level}_emulated)
+  endfunction()
+
+  # AVX-VNNI: one instruction, written in AVX2.
+  emulate(avx_vnni)
+  target_compile_definitions(avx_vnni_emulated PRIVATE MILLRACE_EMULATED)
+
+  # AVX-512: SIMDe's emulation of the intrinsics, which uses AVX2.
+  find_path(SIMDE_INCLUDE simde/x86/avx512.h)
+  # Not under sanitizers: emulated vectors take minutes a file to compile there, and the real files are checked anyway.
+  if(SIMDE_INCLUDE AND NOT MILLRACE_SANITIZE)
+    foreach(level avx512 avx512_bf16)
+      emulate(${level})
+      target_include_directories(${level}_emulated SYSTEM PRIVATE ${SIMDE_INCLUDE})
+      target_compile_definitions(${level}_emulated PRIVATE MILLRACE_SIMDE SIMDE_ENABLE_NATIVE_ALIASES)
+    endforeach()
     target_compile_definitions(kernels_test PRIVATE MILLRACE_SIMDE)
   elseif(NOT MILLRACE_SANITIZE)
     message(STATUS "libsimde-dev not found: AVX-512 kernels are tested only on CPUs that have it")

@@ -1,0 +1,13 @@
+#pragma once
+
+// What this x86 CPU can run, and the operating system lets it: one question per level of the registry, each about what
+// the level adds to the one that it is built on. Nothing here needs extra ISA flags.
+
+namespace millrace::kernels::x86 {
+
+bool has_avx2();  // and FMA, F16C
+bool has_avx_vnni();
+bool has_avx512();  // F, BW, VL, DQ, VNNI
+bool has_avx512_bf16();
+
+}  // namespace millrace::kernels::x86
