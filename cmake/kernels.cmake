@@ -13,8 +13,9 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")  # its own AVX-512 header warns (GCC bu
   list(APPEND avx512_flags -Wno-maybe-uninitialized -Wno-uninitialized)
 endif()
 set(avx512_bf16_flags ${avx512_flags} -mavx512bf16)
+set(amx_flags ${avx512_bf16_flags} -mamx-tile -mamx-int8 -mamx-bf16)
 
-foreach(level generic avx2 avx_vnni avx512 avx512_bf16)
+foreach(level generic avx2 avx_vnni avx512 avx512_bf16 amx)
   file(GLOB files CONFIGURE_DEPENDS src/kernels/cpu/${level}/*.cpp)
   set_source_files_properties(${files} PROPERTIES COMPILE_OPTIONS "${${level}_flags}")
   set(${level}_files ${files})
@@ -22,13 +23,13 @@ endforeach()
 
 # Headers of these folders compile with those flags only, so not alone.
 get_target_property(kernel_headers kernels HEADER_SET)
-list(FILTER kernel_headers EXCLUDE REGEX "/cpu/avx")
+list(FILTER kernel_headers EXCLUDE REGEX "/cpu/(avx|amx)")
 set_target_properties(kernels PROPERTIES HEADER_SET "${kernel_headers}")
 
 if(MILLRACE_TESTS AND NOT MILLRACE_FUZZ)
   if(NOT MILLRACE_SANITIZE)  # a sanitizer puts weak symbols of its own into every object
     add_test(NAME kernel_objects COMMAND ${PROJECT_SOURCE_DIR}/tools/check_kernel_objects.py
-             "$<FILTER:$<TARGET_OBJECTS:kernels>,INCLUDE,/cpu/avx>" COMMAND_EXPAND_LISTS)
+             "$<FILTER:$<TARGET_OBJECTS:kernels>,INCLUDE,/cpu/(avx|amx)>" COMMAND_EXPAND_LISTS)
   endif()
 
   # emulate(avx512 ...): the files of these levels once more, into kernels_test, without their flags: they compile to
@@ -52,11 +53,11 @@ if(MILLRACE_TESTS AND NOT MILLRACE_FUZZ)
   emulate(avx_vnni)
   target_compile_definitions(avx_vnni_emulated PRIVATE MILLRACE_EMULATED)
 
-  # AVX-512: SIMDe's emulation of the intrinsics, which uses AVX2.
+  # AVX-512: SIMDe's emulation of the intrinsics, which uses AVX2. AMX: on top of that, tiles in plain C++.
   find_path(SIMDE_INCLUDE simde/x86/avx512.h)
   # Not under sanitizers: emulated vectors take minutes a file to compile there, and the real files are checked anyway.
   if(SIMDE_INCLUDE AND NOT MILLRACE_SANITIZE)
-    foreach(level avx512 avx512_bf16)
+    foreach(level avx512 avx512_bf16 amx)
       emulate(${level})
       target_include_directories(${level}_emulated SYSTEM PRIVATE ${SIMDE_INCLUDE})
       target_compile_definitions(${level}_emulated PRIVATE MILLRACE_SIMDE SIMDE_ENABLE_NATIVE_ALIASES)

@@ -17,6 +17,7 @@ extern const KernelTable kAvx2Kernels;
 extern const KernelTable kAvxVnniKernels;
 extern const KernelTable kAvx512Kernels;
 extern const KernelTable kAvx512Bf16Kernels;
+extern const KernelTable kAmxKernels;
 #endif
 
 namespace {
@@ -36,10 +37,11 @@ constexpr Level kLevels[] = {
     {Isa::avx_vnni, Isa::avx2, &kAvxVnniKernels, x86::has_avx_vnni},
     {Isa::avx512, Isa::avx2, &kAvx512Kernels, x86::has_avx512},
     {Isa::avx512_bf16, Isa::avx512, &kAvx512Bf16Kernels, x86::has_avx512_bf16},
+    {Isa::amx, Isa::avx512_bf16, &kAmxKernels, x86::has_amx},
 #endif
 };
 
-constexpr std::string_view kNames[] = {"generic", "avx2", "avx_vnni", "avx512", "avx512_bf16"};  // by Isa
+constexpr std::string_view kNames[] = {"generic", "avx2", "avx_vnni", "avx512", "avx512_bf16", "amx"};  // by Isa
 
 /// Whether `isa` is `part` or built on it.
 bool includes(Isa isa, Isa part) {

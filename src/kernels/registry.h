@@ -20,8 +20,8 @@ namespace millrace::kernels {
 
 /// Worst first. Each level includes the one that it is built on, which is not always the one before it
 /// (docs/decisions/0008): avx2 (+ FMA, F16C) is the base of avx_vnni (+ AVX-VNNI: CPUs without AVX-512) and of avx512
-/// (F, BW, VL, DQ, VNNI), that of avx512_bf16 (+ BF16).
-enum class Isa { generic, avx2, avx_vnni, avx512, avx512_bf16 };
+/// (F, BW, VL, DQ, VNNI), that of avx512_bf16 (+ BF16), that of amx (TILE, INT8, BF16).
+enum class Isa { generic, avx2, avx_vnni, avx512, avx512_bf16, amx };
 
 /// The best kernel of `isa` and the levels it is built on, for each slot; no slot is null.
 /// Errors: unsupported, when this build or this CPU lacks `isa`.

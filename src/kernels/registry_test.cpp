@@ -25,7 +25,7 @@ TEST(Registry, every_runnable_isa_can_be_forced_by_its_name) {
 }
 
 TEST(Registry, an_isa_that_cannot_run_is_refused_by_name) {
-  for (const Isa isa : {Isa::generic, Isa::avx2, Isa::avx_vnni, Isa::avx512, Isa::avx512_bf16}) {
+  for (const Isa isa : {Isa::generic, Isa::avx2, Isa::avx_vnni, Isa::avx512, Isa::avx512_bf16, Isa::amx}) {
     if (std::ranges::count(runnable_isas(), isa)) continue;
     const auto chosen = choose_isa(to_string(isa));
     ASSERT_FALSE(chosen.ok());
@@ -39,7 +39,7 @@ TEST(Registry, an_unknown_name_is_answered_with_the_list) {
   ASSERT_FALSE(chosen.ok());
   EXPECT_EQ(chosen.error().code, Code::invalid_argument);
   EXPECT_EQ(chosen.error().message,
-            "no instruction set is called 'sse9'; expected one of generic, avx2, avx_vnni, avx512, avx512_bf16");
+            "no instruction set is called 'sse9'; expected one of generic, avx2, avx_vnni, avx512, avx512_bf16, amx");
 }
 
 TEST(Registry, rows_name_every_kernel_once_with_a_level_not_above_the_table) {
@@ -58,7 +58,7 @@ TEST(Registry, rows_name_every_kernel_once_with_a_level_not_above_the_table) {
 }
 
 TEST(Registry, a_level_takes_nothing_from_one_that_it_is_not_built_on) {
-  for (const KernelRow& row : kernel_rows(Isa::avx512_bf16)) EXPECT_NE(row.from, Isa::avx_vnni) << row.kernel;
+  for (const KernelRow& row : kernel_rows(Isa::amx)) EXPECT_NE(row.from, Isa::avx_vnni) << row.kernel;
 }
 
 TEST(Registry, overlay_keeps_what_the_upper_level_lacks) {

@@ -12,11 +12,12 @@ extern const KernelTable kEmulatedAvxVnniKernels;
 #ifdef MILLRACE_SIMDE
 extern const KernelTable kEmulatedAvx512Kernels;
 extern const KernelTable kEmulatedAvx512Bf16Kernels;
+extern const KernelTable kEmulatedAmxKernels;
 #endif
 
 namespace testing {
 
-static bool has_own_bf16_dot(Isa isa) { return isa == Isa::avx512_bf16; }
+static bool has_own_bf16_dot(Isa isa) { return isa == Isa::avx512_bf16 || isa == Isa::amx; }
 
 const std::vector<Level>& levels() {
   static const std::vector<Level> all = [] {
@@ -36,6 +37,7 @@ const std::vector<Level>& levels() {
     KernelTable table = avx2;
     emulate(Isa::avx512, table, kEmulatedAvx512Kernels);
     emulate(Isa::avx512_bf16, table, kEmulatedAvx512Bf16Kernels);
+    emulate(Isa::amx, table, kEmulatedAmxKernels);
 #endif
     return found;
   }();

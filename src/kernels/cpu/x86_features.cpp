@@ -3,6 +3,10 @@
 #if defined(__x86_64__)
 
 #include <cpuid.h>
+#if defined(__linux__)
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 
 namespace millrace::kernels::x86 {
 namespace {
@@ -32,6 +36,19 @@ bool has_avx512() {
 bool has_avx512_bf16() { return HAS("avx512bf16"); }
 
 #undef HAS
+
+bool has_amx() {
+  constexpr unsigned kBf16 = 1u << 22, kTile = 1u << 24, kInt8 = 1u << 25, kAll = kBf16 | kTile | kInt8;
+  if ((cpuid(7, 0).d & kAll) != kAll) return false;
+#if defined(__linux__)
+  // The 8 KiB of tiles are switched on per process: since 5.16; earlier kernels, and those that do not save them,
+  // refuse.
+  constexpr long kRequestPermission = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
+  return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+#else
+  return false;
+#endif
+}
 
 }  // namespace millrace::kernels::x86
 
