@@ -213,12 +213,11 @@ TEST(GemmInt, the_largest_weights_and_activations_do_not_overflow) {
 TEST(GemmInt, a_row_has_the_same_bits_alone_and_among_many_even_when_they_do_not_fit_a_cache) {
   Rng rng(3);
   for (const IntKernel& format : kIntFormats) {
-    const Problem p =
-        make_problem(format, 21, 300, format.f.super ? 32 : 30, rng);  // 300 x 960 bytes: several chunks of rows
+    const Problem p = make_problem(format, 21, 300, 112, rng);  // 1 MiB of activations: several chunks on every level
     for (const Level& level : levels()) {
       const Panels w = pack(p, level.table.panel_rows);
       const Array<float> all = run(level, p, w, 0, 300, 21);
-      for (const std::int64_t r : {0, 1, 5, 130, 131, 132, 135, 136, 137, 138, 272, 273, 298, 299}) {
+      for (const std::int64_t r : {0, 1, 5, 31, 32, 35, 36, 37, 71, 72, 73, 143, 144, 287, 288, 289, 298, 299}) {
         const Array<float> one = run(level, p, w, r, 1, 21);
         ASSERT_EQ(std::memcmp(one.data(), all.data() + r * 24, 21 * sizeof(float)), 0)
             << level.name << " " << format.name << " row " << r;

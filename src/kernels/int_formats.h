@@ -8,7 +8,7 @@
 namespace millrace::kernels {
 
 struct IntFormat {
-  int bits;        // of a code; 8: a signed byte
+  int bits;        // of a code
   int offset;      // a weight is its code minus this
   bool table;      // a weight is kIq4Table[code]
   int group;       // values that share an integer scale: 32 or 16
@@ -58,6 +58,9 @@ MILLRACE_INT_FORMATS(FORMAT)
 
 static constexpr bool scales_are_signed(IntFormat f) { return f.offset != 0 || f.table; }
 static constexpr bool shares_scale_byte(IntFormat f) { return f.most_scale == 15; }
+
+/// What makes a weight an unsigned byte when it is added: the products of unsigned with signed bytes want that.
+static constexpr int unsigned_offset(IntFormat f) { return f.table ? 128 : f.offset; }
 
 /// Formats that deserve more tile shapes than the others; each costs compile time.
 static constexpr bool is_common(IntFormat f) { return !f.super && !f.table && f.bits != 5; }

@@ -7,9 +7,9 @@
 // Bit identity (DESIGN.md, section 3). Every output element is computed by one fixed sequence of floating-point
 // operations that depends on its own inputs only: not on how many rows or panels a call has, not on which tile of
 // registers it fell into, not on the tail. A kernel that treats one row differently from four is wrong.
-// All levels also agree with each other, bit for bit, but for gemm_bf16 at avx512_bf16. Where this file leaves the order
-// of a sum open, generic/ decides: the squares of rms_norm go to 32 lanes (element i to lane i % 32), the weights of a key
-// tile to 16, and lanes are folded in halves. exp is generic/math.h's.
+// All levels also agree with each other, bit for bit, but for gemm_bf16 at avx512_bf16 and at amx. Where this file
+// leaves the order of a sum open, generic/ decides: the squares of rms_norm go to 32 lanes (element i to lane i % 32),
+// the weights of a key tile to 16, and lanes are folded in halves. exp is generic/math.h's.
 
 #include <cstddef>
 #include <cstdint>
@@ -124,8 +124,8 @@ struct GemmFloatArgs {
   std::int64_t n;
 };
 
-/// The same with bf16 activations and bf16 panels, in pairs of k. Levels without vdpbf16ps add the two products of a pair
-/// as f = fma(a0, w0, f); f = fma(a1, w1, f).
+/// The same with bf16 activations and bf16 panels, in pairs of k. Levels without vdpbf16ps add the two products of a
+/// pair as f = fma(a0, w0, f); f = fma(a1, w1, f). amx adds 32 k at a time, in the tile unit's order (cpu/amx/tiles.h).
 struct GemmBf16Args {
   const std::uint16_t* a;  // bf16 [rows, k], a_stride; k may be odd: the missing element counts as 0
   std::int64_t a_stride;

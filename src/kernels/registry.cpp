@@ -1,23 +1,26 @@
 #include "kernels/registry.h"
 
 #include <fmt/format.h>
-#if defined(__x86_64__)
-#include <cpuid.h>
-#elif defined(__aarch64__)
+#if defined(__aarch64__)
 #include <sys/auxv.h>
 #endif
 
 #include <algorithm>
 #include <array>
+#include <ranges>
 #include <vector>
+
+#include "kernels/cpu/x86_features.h"
 
 namespace millrace::kernels {
 
 extern const KernelTable kGenericKernels;
 #if defined(__x86_64__)
 extern const KernelTable kAvx2Kernels;
+extern const KernelTable kAvxVnniKernels;
 extern const KernelTable kAvx512Kernels;
 extern const KernelTable kAvx512Bf16Kernels;
+extern const KernelTable kAmxKernels;
 #elif defined(__aarch64__)
 extern const KernelTable kNeonKernels;
 extern const KernelTable kNeonI8mmKernels;
@@ -27,38 +30,38 @@ namespace {
 
 struct Level {
   Isa isa;
-  std::string_view name;
+  Isa base;  // the level it is built on; generic is its own
   const KernelTable* table;
-  bool (*cpu_has_it)();
+  bool (*cpu_has_it)();  // beyond its base
 };
 
-#if defined(__x86_64__)
-// Clang 14 knows no "f16c" in __builtin_cpu_supports. The registers it uses are AVX2's, which that asks about.
-bool has_f16c() {
-  unsigned a = 0, b = 0, c = 0, d = 0;
-  return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
-}
-#endif
-
-// The whole dispatch policy: the levels of this architecture. Order matters: later rows win. __builtin_cpu_supports also
-// asks whether the operating system saves the wider registers; getauxval is the operating system's answer.
-#define HAS(feature) static_cast<bool>(__builtin_cpu_supports(feature))
+// The whole dispatch policy: the levels of this architecture. Order matters: the last row that can run is the best, and a
+// base comes before its levels. getauxval is the operating system's answer.
 constexpr Level kLevels[] = {
-    {Isa::generic, "generic", &kGenericKernels, [] { return true; }},
+    {Isa::generic, Isa::generic, &kGenericKernels, [] { return true; }},
 #if defined(__x86_64__)
-    {Isa::avx2, "avx2", &kAvx2Kernels, [] { return HAS("avx2") && HAS("fma") && has_f16c(); }},
-    {Isa::avx512, "avx512", &kAvx512Kernels,
-     [] { return HAS("avx512f") && HAS("avx512bw") && HAS("avx512vl") && HAS("avx512dq") && HAS("avx512vnni"); }},
-    {Isa::avx512_bf16, "avx512_bf16", &kAvx512Bf16Kernels, [] { return HAS("avx512bf16"); }},
+    {Isa::avx2, Isa::generic, &kAvx2Kernels, x86::has_avx2},
+    {Isa::avx_vnni, Isa::avx2, &kAvxVnniKernels, x86::has_avx_vnni},
+    {Isa::avx512, Isa::avx2, &kAvx512Kernels, x86::has_avx512},
+    {Isa::avx512_bf16, Isa::avx512, &kAvx512Bf16Kernels, x86::has_avx512_bf16},
+    {Isa::amx, Isa::avx512_bf16, &kAmxKernels, x86::has_amx},
 #elif defined(__aarch64__)
-    {Isa::neon, "neon", &kNeonKernels, [] { return (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0; }},
-    {Isa::neon_i8mm, "neon_i8mm", &kNeonI8mmKernels, [] { return (getauxval(AT_HWCAP2) & HWCAP2_I8MM) != 0; }},
+    {Isa::neon, Isa::generic, &kNeonKernels, [] { return (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0; }},
+    {Isa::neon_i8mm, Isa::neon, &kNeonI8mmKernels, [] { return (getauxval(AT_HWCAP2) & HWCAP2_I8MM) != 0; }},
 #endif
 };
-#undef HAS
 
 // By Isa, on every architecture: a level of another one is refused by its name.
-constexpr std::string_view kNames[] = {"generic", "avx2", "avx512", "avx512_bf16", "neon", "neon_i8mm"};
+constexpr std::string_view kNames[] = {"generic", "avx2", "avx_vnni", "avx512", "avx512_bf16", "amx", "neon", "neon_i8mm"};
+
+/// Whether `isa` is `part` or built on it.
+bool includes(Isa isa, Isa part) {
+  for (const Level& level : kLevels | std::views::reverse) {
+    if (isa == part) break;
+    if (level.isa == isa) isa = level.base;
+  }
+  return isa == part;
+}
 
 std::string names(std::span<const Isa> isas) {
   std::string out;
@@ -75,10 +78,10 @@ constexpr std::size_t kKernels = 0
 std::array<KernelRow, kKernels> rows_for(Isa isa) {
   std::array<KernelRow, kKernels> rows;
   std::size_t i = 0;
-#define KERNEL(kernel, args)                                               \
-  rows[i] = {#kernel, Isa::generic};                                       \
-  for (const Level& level : kLevels)                                       \
-    if (level.isa <= isa && level.table->kernel) rows[i].from = level.isa; \
+#define KERNEL(kernel, args)                                                       \
+  rows[i] = {#kernel, Isa::generic};                                               \
+  for (const Level& level : kLevels)                                               \
+    if (includes(isa, level.isa) && level.table->kernel) rows[i].from = level.isa; \
   ++i;
 #include "kernels/kernel_list.inc"
 #undef KERNEL
@@ -101,8 +104,8 @@ std::span<const Isa> runnable_isas() {
   static const std::vector<Isa> isas = [] {
     std::vector<Isa> found;
     for (const Level& level : kLevels) {
-      if (!level.cpu_has_it()) break;  // a level includes the ones before it
-      found.push_back(level.isa);
+      const bool has_base = level.base == level.isa || std::ranges::count(found, level.base) > 0;
+      if (has_base && level.cpu_has_it()) found.push_back(level.isa);
     }
     return found;
   }();
@@ -115,7 +118,7 @@ Result<KernelTable> select_kernels(Isa isa) {
                  names(runnable_isas()));
   KernelTable table;
   for (const Level& level : kLevels)
-    if (level.isa <= isa) overlay(table, *level.table);
+    if (includes(isa, level.isa)) overlay(table, *level.table);
   return table;
 }
 

@@ -18,11 +18,13 @@
 
 namespace millrace::kernels {
 
-/// Of one architecture in order: a later one includes the earlier ones of the same architecture, and generic.
-/// x86-64: avx2; avx512: F, BW, VL, DQ, VNNI; avx512_bf16: + BF16. AArch64: neon: + dot product; neon_i8mm: + I8MM.
-enum class Isa { generic, avx2, avx512, avx512_bf16, neon, neon_i8mm };
+/// Of one architecture worst first. Each level includes the one that it is built on, which is not always the one before
+/// it (docs/decisions/0008). x86-64: avx2 (+ FMA, F16C) is the base of avx_vnni (+ AVX-VNNI: CPUs without AVX-512) and of
+/// avx512 (F, BW, VL, DQ, VNNI), that of avx512_bf16 (+ BF16), that of amx (TILE, INT8, BF16). AArch64: neon (+ dot
+/// product) is the base of neon_i8mm (+ I8MM).
+enum class Isa { generic, avx2, avx_vnni, avx512, avx512_bf16, amx, neon, neon_i8mm };
 
-/// The best kernel of `isa` and the levels below it, for each slot; no slot is null.
+/// The best kernel of `isa` and the levels it is built on, for each slot; no slot is null.
 /// Errors: unsupported, when this build or this CPU lacks `isa`.
 Result<KernelTable> select_kernels(Isa isa);
 

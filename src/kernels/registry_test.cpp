@@ -25,7 +25,8 @@ TEST(Registry, every_runnable_isa_can_be_forced_by_its_name) {
 }
 
 TEST(Registry, an_isa_that_cannot_run_is_refused_by_name) {
-  for (const Isa isa : {Isa::avx2, Isa::avx512, Isa::avx512_bf16, Isa::neon, Isa::neon_i8mm}) {
+  for (const Isa isa :
+       {Isa::avx2, Isa::avx_vnni, Isa::avx512, Isa::avx512_bf16, Isa::amx, Isa::neon, Isa::neon_i8mm}) {
     if (std::ranges::count(runnable_isas(), isa)) continue;
     const auto chosen = choose_isa(to_string(isa));
     ASSERT_FALSE(chosen.ok());
@@ -39,7 +40,8 @@ TEST(Registry, an_unknown_name_is_answered_with_the_list) {
   ASSERT_FALSE(chosen.ok());
   EXPECT_EQ(chosen.error().code, Code::invalid_argument);
   EXPECT_EQ(chosen.error().message,
-            "no instruction set is called 'sse9'; expected one of generic, avx2, avx512, avx512_bf16, neon, neon_i8mm");
+            "no instruction set is called 'sse9'; expected one of generic, avx2, avx_vnni, avx512, avx512_bf16, amx, neon, "
+            "neon_i8mm");
 }
 
 TEST(Registry, rows_name_every_kernel_once_with_a_level_not_above_the_table) {
@@ -57,6 +59,10 @@ TEST(Registry, rows_name_every_kernel_once_with_a_level_not_above_the_table) {
   if (runnable_isas().size() > 1) {  // the first level of any architecture has a norm of its own
     EXPECT_EQ(kernel_rows(runnable_isas()[1])[0].from, runnable_isas()[1]);
   }
+}
+
+TEST(Registry, a_level_takes_nothing_from_one_that_it_is_not_built_on) {
+  for (const KernelRow& row : kernel_rows(Isa::amx)) EXPECT_NE(row.from, Isa::avx_vnni) << row.kernel;
 }
 
 TEST(Registry, overlay_keeps_what_the_upper_level_lacks) {

@@ -21,7 +21,7 @@ namespace millrace::kernels::testing {
 struct Level {
   std::string name;
   KernelTable table;
-  bool own_bf16_dot;  // its gemm_bf16 is vdpbf16ps, the one kernel whose bits differ from the generic one's
+  bool own_bf16_dot;  // its gemm_bf16 adds pairs in the CPU's own way, the one kernel whose bits differ from generic's
 };
 
 /// The generic level first.

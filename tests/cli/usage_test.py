@@ -60,7 +60,7 @@ class Usage(Case):
         self.assertIn("gemm_q4_0", report["kernels"])
         forced = self.ok_json("inspect", "--kernels", "--json", env={"MILLRACE_ISA": "generic"})
         self.assertEqual(set(forced["kernels"].values()), {"generic"})
-        missing = {"avx2", "avx512", "avx512_bf16", "neon", "neon_i8mm"} - set(report["machine"]["isa"])
+        missing = {"avx2", "avx_vnni", "avx512", "avx512_bf16", "amx", "neon", "neon_i8mm"} - set(report["machine"]["isa"])
         for isa in missing:
             self.assertIn(isa, self.refused("inspect", "--kernels", "--isa", isa))
 

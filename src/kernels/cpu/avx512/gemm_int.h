@@ -4,8 +4,7 @@
 // includes it (kernels/registry.h says why).
 //
 // vpdpbusd multiplies unsigned weights with signed activations. Codes are unsigned as they are, table values by a table
-// that is 128 higher. The offset is taken back by the
-// accumulators' start value, -offset * a_sum.
+// that is 128 higher. The offset is taken back by the accumulators' start value, -offset * a_sum.
 //
 // A tile reads packed codes only where few rows share them. For many rows each chunk of two panels is turned into bytes
 // and float scales once (gemm_wide.h), and one kernel serves all formats.
@@ -14,8 +13,6 @@
 
 namespace millrace::kernels::MILLRACE_AVX512 {
 namespace {
-
-constexpr int unsigned_offset(IntFormat f) { return f.table ? 128 : f.offset; }
 
 constexpr WideKind wide_kind(IntFormat f) { return {f.group, f.has_min}; }
 
@@ -268,14 +265,16 @@ void ask_scales(const GemmIntArgs& p, int64_t panel, int64_t begin, int64_t end)
     ask(scales + at.group_mins + begin * kGroup, (end - begin) * kGroup);
 }
 
+/// p.rows and the rows of every call of `multiply` are multiples of `unit`, which divides kMostWideRows.
 template <IntFormat kFormat>
-void many_rows(const GemmIntArgs& p) {
+void many_rows(const GemmIntArgs& p, void (*multiply)(WideKind, const WideArgs&), int64_t unit) {
   RowBlocks rows[kMostWideRows];
   WideWeights weights;
   const int64_t k = p.blocks * 32;
   const int64_t parts = (p.rows + kMostWideRows - 1) / kMostWideRows;  // of equal size, so that none is a few rows
   for (int64_t part = 0; part < parts; ++part) {
-    const int64_t first = part * p.rows / parts, count = (part + 1) * p.rows / parts - first;
+    const auto begin_of = [&](int64_t i) { return i * (p.rows / unit) / parts * unit; };
+    const int64_t first = begin_of(part), count = begin_of(part + 1) - first;
     // Few rows leave less time to bring the next bytes to L1 than many take to load and store sums once more.
     const int64_t chunk = count < 64 ? kChunkBlocks / 2 : kChunkBlocks;
     for (int64_t begin = 0; begin < p.blocks; begin += chunk) {
@@ -286,11 +285,11 @@ void many_rows(const GemmIntArgs& p) {
         for (int j = 0; j < panels; ++j) widen<kFormat>(p, panel + j, begin, end, j, weights);
         for (int64_t j = panel + 2; j < min64(panel + 4, p.panels); ++j) ask_scales<kFormat>(p, j, begin, end);
         const std::uint8_t* next = p.w + (panel + 2) * p.panel_bytes + int_panel(kFormat, p.blocks, 16).data;
-        multiply_wide(wide_kind(kFormat),
-                      {p.a + first * k + begin * 32, k, rows, count, end - begin, &weights, panels,
-                       p.c + first * p.c_stride + panel * 16, p.c_stride, p.n - panel * 16, begin == 0,
-                       next + begin * kFormat.bits * 64, p.panel_bytes,
-                       panel + 2 < p.panels ? (end - begin) * kFormat.bits * 64 : 0});
+        multiply(wide_kind(kFormat),
+                 {p.a + first * k + begin * 32, k, rows, count, end - begin, &weights, panels,
+                  p.c + first * p.c_stride + panel * 16, p.c_stride, p.n - panel * 16, begin == 0,
+                  next + begin * kFormat.bits * 64, p.panel_bytes,
+                  panel + 2 < p.panels ? (end - begin) * kFormat.bits * 64 : 0});
       }
     }
   }
@@ -298,7 +297,7 @@ void many_rows(const GemmIntArgs& p) {
 
 template <IntFormat kFormat>
 void gemm(const GemmIntArgs& p) {
-  p.rows < kLeastWideRows ? few_rows<kFormat>(p) : many_rows<kFormat>(p);
+  p.rows < kLeastWideRows ? few_rows<kFormat>(p) : many_rows<kFormat>(p, multiply_wide, 1);
 }
 
 }  // namespace

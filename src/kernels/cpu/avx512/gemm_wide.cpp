@@ -42,15 +42,7 @@ template <WideKind kKind, int MR, int NR>
     for (int j = 0; j < NR; ++j) w_of[j] += 8 * 64;
     BlockScales of[NR];
 #pragma GCC unroll 4
-    for (int j = 0; j < NR; ++j) {
-      const WideScales& wide = p.w->scales[panel + j][b];
-      of[j].d = _mm512_load_ps(wide.d);
-      if constexpr (kKind.has_min) of[j].m = _mm512_load_ps(wide.m);
-      if constexpr (kKind.group == 16) {
-        for (int h = 0; h < 2; ++h) of[j].group[h] = _mm512_load_ps(wide.group[h]), of[j].back[h] = _mm512_load_ps(wide.back[h]);
-        if constexpr (kKind.has_min) of[j].mins = _mm512_load_si512(wide.mins);
-      }
-    }
+    for (int j = 0; j < NR; ++j) of[j] = stored_scales<kKind>(p.w->scales[panel + j][b]);
     add_scaled<kKind>(rows, b, acc, of, acc_f);
   }
 #pragma GCC unroll 8
@@ -68,7 +60,7 @@ void rows_of(const WideArgs& p, int64_t row) {
 template <WideKind kKind, int MR>
 void multiply(const WideArgs& p) {
   const int64_t tiles = (p.row_count + MR - 1) / MR;
-  int64_t row = 0, fetched = 0;
+  int64_t row = 0, asked = 0;
   for (int64_t t = 1; t <= tiles; ++t) {
     const int64_t end = t * p.row_count / tiles;
     switch (MR - (end - row)) {
@@ -77,10 +69,7 @@ void multiply(const WideArgs& p) {
       default: rows_of<kKind, MR - 2>(p, row); break;
     }
     row = end;
-    // A share of the next weights for each tile, so that they come while this one's arithmetic runs.
-    for (const int64_t share = t * p.next_bytes / tiles; fetched < share; fetched += 64)
-      for (int j = 0; j < 2; ++j)
-        _mm_prefetch(reinterpret_cast<const char*>(p.next + j * p.next_stride + fetched), _MM_HINT_T1);
+    ask_next(p, row, asked);
   }
 }
 

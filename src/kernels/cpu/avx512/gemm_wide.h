@@ -95,6 +95,25 @@ template <int kGroup, int kParts, int MR, int NR>
       for (int j = 0; j < NR; ++j) acc[h][i][j] = _mm512_set1_epi32(rows[i].start[h][b]);
 }
 
+template <WideKind kKind>
+[[gnu::always_inline]] inline BlockScales stored_scales(const WideScales& wide) {
+  BlockScales out;
+  out.d = _mm512_load_ps(wide.d);
+  if constexpr (kKind.has_min) out.m = _mm512_load_ps(wide.m);
+  if constexpr (kKind.group == 16) {
+    for (int h = 0; h < 2; ++h) out.group[h] = _mm512_load_ps(wide.group[h]), out.back[h] = _mm512_load_ps(wide.back[h]);
+    if constexpr (kKind.has_min) out.mins = _mm512_load_si512(wide.mins);
+  }
+  return out;
+}
+
+/// Asks for the next weights' share of the rows before `end`, so that they come while these rows' arithmetic runs.
+inline void ask_next(const WideArgs& p, int64_t end, int64_t& asked) {
+  for (const int64_t share = end * p.next_bytes / p.row_count; asked < share; asked += 64)
+    for (int j = 0; j < 2; ++j)
+      _mm_prefetch(reinterpret_cast<const char*>(p.next + j * p.next_stride + asked), _MM_HINT_T1);
+}
+
 /// acc_f += one block's sums times their scales, as params.h has it.
 template <WideKind kKind, int kParts, int MR, int NR>
 [[gnu::always_inline]] inline void add_scaled(const RowBlocks* rows, int64_t b, const __m512i (&acc)[kParts][MR][NR],

@@ -1,0 +1,14 @@
+// Integer weights in super blocks of 256 values.
+
+#include "kernels/cpu/avx_vnni/gemm_int.h"
+
+namespace millrace::kernels::MILLRACE_AVX_VNNI {
+
+void gemm_q2_k(const GemmIntArgs& p) { gemm<Dpbusd, int_formats::q2_k>(p); }
+void gemm_q3_k(const GemmIntArgs& p) { gemm<Dpbusd, int_formats::q3_k>(p); }
+void gemm_q4_k(const GemmIntArgs& p) { gemm<Dpbusd, int_formats::q4_k>(p); }
+void gemm_q5_k(const GemmIntArgs& p) { gemm<Dpbusd, int_formats::q5_k>(p); }
+void gemm_q6_k(const GemmIntArgs& p) { gemm<Dpbusd, int_formats::q6_k>(p); }
+void gemm_iq4_xs(const GemmIntArgs& p) { gemm<Dpbusd, int_formats::iq4_xs>(p); }
+
+}  // namespace millrace::kernels::MILLRACE_AVX_VNNI
