@@ -175,7 +175,7 @@ TEST(GemmInt, every_shape_gives_the_stated_sequence_bit_for_bit_and_stays_near_f
           want[r * most_n + i] = stated(p, r, i, &exact, &bound);
           ASSERT_NEAR(want[r * most_n + i], exact, bound);
         }
-      for (const Level& level : levels()) {
+      for (const Level& level : levels_with_own(format.kernel)) {
         const Panels w = pack(p, level.table.panel_rows);
         for (const std::int64_t rows : {1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 12, 13, 15, 17, 33})
           for (const std::int64_t n : {1, 7, 8, 9, 15, 17, 31, 40, 64, 65, 128, 149}) {
@@ -200,7 +200,7 @@ TEST(GemmInt, the_largest_weights_and_activations_do_not_overflow) {
   for (const IntKernel& format : kIntFormats)
     for (const Codes codes : {Codes::least, Codes::most}) {
       const Problem p = make_problem(format, 33, 5, format.f.super ? 8 : 3, rng, codes);
-      for (const Level& level : levels()) {
+      for (const Level& level : levels_with_own(format.kernel)) {
         const Array<float> c = run(level, p, pack(p, level.table.panel_rows), 0, 5, 33);
         for (std::int64_t r = 0; r < 5; ++r)
           for (std::int64_t i = 0; i < 33; ++i)
@@ -214,7 +214,7 @@ TEST(GemmInt, a_row_has_the_same_bits_alone_and_among_many_even_when_they_do_not
   Rng rng(3);
   for (const IntKernel& format : kIntFormats) {
     const Problem p = make_problem(format, 21, 300, 112, rng);  // 1 MiB of activations: several chunks on every level
-    for (const Level& level : levels()) {
+    for (const Level& level : levels_with_own(format.kernel)) {
       const Panels w = pack(p, level.table.panel_rows);
       const Array<float> all = run(level, p, w, 0, 300, 21);
       for (const std::int64_t r : {0, 1, 5, 31, 32, 35, 36, 37, 71, 72, 73, 143, 144, 287, 288, 289, 298, 299}) {

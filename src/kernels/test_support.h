@@ -21,11 +21,24 @@ namespace millrace::kernels::testing {
 struct Level {
   std::string name;
   KernelTable table;
+  bool emulated;
   bool own_bf16_dot;  // its gemm_bf16 adds pairs in the CPU's own way, the one kernel whose bits differ from generic's
 };
 
 /// The generic level first.
 const std::vector<Level>& levels();
+
+/// Those with a kernel of their own in this slot. The others run the function of the level they took it from.
+template <class Fn>
+std::vector<Level> levels_with_own(Fn KernelTable::*slot, bool emulated = true) {
+  std::vector<Level> found;
+  for (const Level& level : levels()) {
+    bool is_new = emulated || !level.emulated;
+    for (const Level& other : found) is_new = is_new && other.table.*slot != level.table.*slot;
+    if (is_new) found.push_back(level);
+  }
+  return found;
+}
 
 /// n elements, 64-byte aligned; an access outside is an ASan error. 64 more bytes would be silent.
 template <class T>

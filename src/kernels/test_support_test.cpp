@@ -25,13 +25,13 @@ const std::vector<Level>& levels() {
   static const std::vector<Level> all = [] {
     std::vector<Level> found;
     for (const Isa isa : runnable_isas())
-      found.push_back({std::string(to_string(isa)), std::move(select_kernels(isa)).value(), has_own_bf16_dot(isa)});
+      found.push_back({std::string(to_string(isa)), std::move(select_kernels(isa)).value(), false, has_own_bf16_dot(isa)});
 #if defined(__x86_64__)
     const auto runs = [](Isa isa) { return std::ranges::count(runnable_isas(), isa) > 0; };
     if (!runs(Isa::avx2)) return found;  // the emulations are written in AVX2
     const auto emulate = [&](Isa isa, KernelTable& table, const KernelTable& level) {
       overlay(table, level);
-      if (!runs(isa)) found.push_back({fmt::format("{} emulated", to_string(isa)), table, has_own_bf16_dot(isa)});
+      if (!runs(isa)) found.push_back({fmt::format("{} emulated", to_string(isa)), table, true, has_own_bf16_dot(isa)});
     };
     const KernelTable avx2 = std::move(select_kernels(Isa::avx2)).value();
     KernelTable vnni = avx2;
