@@ -116,6 +116,8 @@ class BoundAttend final : public BoundOp {
     return fmt::format("{}x{}x{}, {} keys x{} {}", step.rows(rows_), kv_heads_ * group_, head_dim_, keys, kv_heads_, to_string(kv_.dtype));
   }
 
+  std::string tiling() const override { return fmt::format("rows={} heads={} keys={}/{}", tile_rows_, group_, kKeyTile, kKeySplit); }
+
  private:
   /// In floats.
   std::int64_t kernel_scratch() const { return (std::int64_t{tile_rows_} * group_ + 2 * head_dim_) * kKeyTile; }
