@@ -83,6 +83,8 @@ const auto kTable = std::to_array<OptionRow>({
     {.name = "kernels", .field = &Options::kernels, .commands = kInspect,
      .help = "this build on this CPU: the instruction set of each kernel; with a\n"
              "model also how each launch is split over the workers"},
+    {.name = "long", .field = &Options::long_context, .commands = kBench,
+     .help = "also prefill of 4096 tokens and decode behind 8192"},
     {.name = "special", .field = &Options::special, .commands = kTokenize,
      .help = "control tokens spelled in the text become control tokens"},
     {.name = "add-special", .field = &Options::add_special, .commands = kTokenize,
