@@ -143,7 +143,7 @@ TEST(Model, a_long_context_is_the_same_bytes_for_every_chunk) {
   const auto tokens = random_tokens(700, tiny.vocab, 12);
   for (const KvFormat kv : {KvFormat::f16, KvFormat::f32}) {
     std::vector<float> want;
-    for (const Situation& s : {Situation{2, 128, 0, 32}, Situation{1, 33, 3, 16}, Situation{2, 100, 1, 128}}) {
+    for (const Situation& s : {Situation{2, 128, 0, 32}, Situation{1, 33, 3, 16}, Situation{2, 100, 1, 128}, Situation{2, 1, 0, 32}, Situation{1, 1, 1, 16}}) {
       LoadOptions o = options(kv);
       o.threads = s.threads, o.block_tokens = s.block_tokens;
       Harness h(path, o);
