@@ -21,7 +21,7 @@ Value attention_block(graph::Builder& g, const ModelConfig& c, const LayerWeight
 Value swiglu_block(graph::Builder& g, const ModelConfig& c, const LayerWeights& l, int layer, Value x) {
   g.scope("layers." + std::to_string(layer) + ".ffn");
   const Value h = g.rms_norm(x, l.ffn_norm, c.norm_eps);
-  return g.add(x, g.linear(g.swiglu(g.linear(h, l.gate), g.linear(h, l.up)), l.down));
+  return g.add(x, g.linear(g.gated_linear(h, l.gate, l.up, l.down), l.down));
 }
 
 BuiltModel output_block(graph::Builder& g, const ModelConfig& c, const Weights& w, Value x) {
