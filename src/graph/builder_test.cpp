@@ -51,6 +51,20 @@ TEST(Builder, a_gated_product_is_one_op_that_gives_what_its_reader_takes) {
   }
 }
 
+TEST(Builder, attention_gives_what_its_reader_takes_where_no_block_of_32_spans_two_kv_heads) {
+  for (const auto& [heads, want] : {std::pair{8, DType::q8_act}, std::pair{4, DType::f32}}) {  // of 16 values, four KV heads
+    Builder g;
+    const Value q = g.heads(g.linear(embedded(g), g.weight("q", {DType::q4_0, {heads * 16, 64}}, Shard::out)), heads);
+    const Value w = g.weight("out", {DType::q4_0, {64, heads * 16}}, Shard::in);
+    const Value attended = g.attend(q, 0, 4, 0.25f, w);
+    const Value x = g.linear(attended, w);
+    const auto graph = std::move(g).finish(x, x);
+    ASSERT_TRUE(graph.ok()) << graph.error().message;
+    EXPECT_EQ((*graph)->value(attended.id).desc.dtype, want);
+    EXPECT_EQ((*graph)->value(attended.id).desc.row, tensor::Shape({heads * 16}));
+  }
+}
+
 TEST(Builder, activations_are_quantised_once_for_all_their_readers) {
   Builder g;
   const Value x = mlp(g, embedded(g), DType::q4_0);

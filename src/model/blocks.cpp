@@ -15,7 +15,7 @@ Value attention_block(graph::Builder& g, const ModelConfig& c, const LayerWeight
     x = g.rows(x, g.output_rows());
   }
   const float scale = 1.0f / std::sqrt(static_cast<float>(c.head_dim));
-  return g.add(x, g.linear(g.flat(g.attend(q, layer, c.n_kv_heads, scale)), l.attn_out));
+  return g.add(x, g.linear(g.attend(q, layer, c.n_kv_heads, scale, l.attn_out), l.attn_out));
 }
 
 Value swiglu_block(graph::Builder& g, const ModelConfig& c, const LayerWeights& l, int layer, Value x) {

@@ -76,9 +76,9 @@ class CacheWrite final : public Op {
 
 class BoundAttend final : public BoundOp {
  public:
-  BoundAttend(const SetupContext& ctx, const KvLayer& kv, const ValueDesc& q, int kv_heads, float scale, int window)
-      : kv_(kv), rows_(q.rows), kv_heads_(kv_heads), group_(static_cast<int>(q.row[0]) / kv_heads), head_dim_(q.row[1]), scale_(scale), window_(window),
-        tile_rows_(query_tile_rows(group_)), max_splits_((ctx.max_positions + kKeySplit - 1) / kKeySplit), few_tiles_(4 * ctx.workers), merge_(ctx.kernels.merge_partials) {
+  BoundAttend(const SetupContext& ctx, const KvLayer& kv, const ValueDesc& q, int kv_heads, float scale, int window, DType to)
+      : kernels_(ctx.kernels), kv_(kv), to_(to), max_rows_(ctx.max_rows(q.rows)), rows_(q.rows), kv_heads_(kv_heads), group_(static_cast<int>(q.row[0]) / kv_heads), head_dim_(q.row[1]), scale_(scale), window_(window),
+        tile_rows_(query_tile_rows(group_)), max_splits_((ctx.max_positions + kKeySplit - 1) / kKeySplit), few_tiles_(4 * ctx.workers) {
     kernel_ = kv.dtype == DType::f32 ? ctx.kernels.attend_f32 : kv.dtype == DType::f16 ? ctx.kernels.attend_f16 : ctx.kernels.attend_bf16;
   }
 
@@ -104,7 +104,7 @@ class BoundAttend final : public BoundOp {
 
   std::size_t scratch_bytes() const override {
     const std::int64_t vectors = std::int64_t{tile_rows_} * group_;
-    return static_cast<std::size_t>((kernel_scratch() + partials_floats(max_splits_, vectors)) * 4 + 64);
+    return static_cast<std::size_t>((kernel_scratch() + partials_floats(max_splits_, vectors) + group_ * head_dim_) * 4 + 64);
   }
 
   Work work(const StepArgs& step) const override {
@@ -159,11 +159,20 @@ class BoundAttend final : public BoundOp {
 
   void merge(const ExecContext& ctx, const Tile& t, const Partials& p) const {
     const int splits = splits_of(t.slice.first + t.begin + t.rows);
-    for (int r = 0; r < t.rows; ++r)
+    const std::int64_t n = group_ * head_dim_;
+    float* row = scratch_of(ctx) + kernel_scratch() + partials_floats(max_splits_, std::int64_t{tile_rows_} * group_);
+    for (int r = 0; r < t.rows; ++r) {
+      const std::int64_t at = offset_of(t) + r * q_stride();
+      float* out = to_ == DType::f32 ? ctx.at<float>(1) + at : row;
       for (int h = 0; h < group_; ++h) {
         const std::int64_t v = std::int64_t{r} * group_ + h;
-        merge_({p.m + v, p.l + v, p.o + v * head_dim_, splits, p.vectors, p.vectors * head_dim_, head_dim_, ctx.at<float>(1) + offset_of(t) + r * q_stride() + h * head_dim_});
+        kernels_.merge_partials({p.m + v, p.l + v, p.o + v * head_dim_, splits, p.vectors, p.vectors * head_dim_, head_dim_, out + h * head_dim_});
       }
+      if (to_ == DType::bf16) kernels_.to_bf16({out, ctx.at<std::uint16_t>(1) + at, n});
+      if (to_ != DType::q8_act) continue;
+      const Q8Rows q8 = q8_rows(ctx.io[1], max_rows_, q_stride());
+      kernels_.quantize_q8({out, q8.q + at, q8.scale + at / 32, q8.sum + at / 16, 1, n});
+    }
   }
 
   /// Partial results split by split, merged in order.
@@ -185,7 +194,10 @@ class BoundAttend final : public BoundOp {
     ctx.worker.for_tiles(tiles, [&](int i) { merge(ctx, tile_at(i), partials(i)); });
   }
 
+  const kernels::KernelTable& kernels_;
   KvLayer kv_;
+  DType to_;
+  int max_rows_;
   Rows rows_;
   int kv_heads_, group_;
   std::int64_t head_dim_;
@@ -194,33 +206,35 @@ class BoundAttend final : public BoundOp {
   std::int64_t max_splits_;
   int few_tiles_;  // below: too few for all workers
   kernels::attend_f32_fn kernel_;
-  kernels::merge_partials_fn merge_;
 };
 
 class Attend final : public Op {
  public:
-  Attend(int layer, int kv_heads, float scale, int window) : layer_(layer), kv_heads_(kv_heads), scale_(scale), window_(window) {}
+  Attend(int layer, int kv_heads, float scale, int window, DType to) : layer_(layer), kv_heads_(kv_heads), scale_(scale), window_(window), to_(to) {}
   std::string_view name() const override { return "attend"; }
   int kv_layer() const override { return layer_; }
   Result<std::vector<ValueDesc>> infer(std::span<const ValueDesc> in) const override {
     if (in[0].dtype != DType::f32 || in[0].row.rank() != 2 || in[0].row[0] % kv_heads_ != 0)
       return error(Code::invalid_argument, "attend of {} over {} KV heads", to_string(in[0]), kv_heads_);
-    return std::vector{in[0]};
+    if (to_ == DType::q8_act && in[0].row.elements() / kv_heads_ % 32 != 0)
+      return error(Code::invalid_argument, "attend of {} over {} KV heads as {}", to_string(in[0]), kv_heads_, to_string(to_));
+    return std::vector{ValueDesc{to_, {in[0].row.elements()}, in[0].rows}};
   }
   Result<std::unique_ptr<BoundOp>> setup(const SetupContext& ctx, std::span<const OpInput> in) const override {
     return std::unique_ptr<BoundOp>(
-        std::make_unique<BoundAttend>(ctx, ctx.kv_layers[static_cast<std::size_t>(layer_)], in[0].desc, kv_heads_, scale_, window_));
+        std::make_unique<BoundAttend>(ctx, ctx.kv_layers[static_cast<std::size_t>(layer_)], in[0].desc, kv_heads_, scale_, window_, to_));
   }
 
  private:
   int layer_, kv_heads_;
   float scale_;
   int window_;
+  DType to_;
 };
 
 }  // namespace
 
 std::unique_ptr<Op> make_cache_write(int layer) { return std::make_unique<CacheWrite>(layer); }
-std::unique_ptr<Op> make_attend(int layer, int kv_heads, float scale, int window) { return std::make_unique<Attend>(layer, kv_heads, scale, window); }
+std::unique_ptr<Op> make_attend(int layer, int kv_heads, float scale, int window, DType to) { return std::make_unique<Attend>(layer, kv_heads, scale, window, to); }
 
 }  // namespace millrace::ops
