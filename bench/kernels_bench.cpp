@@ -2,7 +2,7 @@
 //
 //   ninja -C build/release kernels_bench && build/release/kernels_bench [--isa=avx2] [--benchmark_filter=q4_0]
 //
-// `roof` is the share of the roof that the kernel's arithmetic has; `read` the share of the memory's speed. Up to 8
+// `roof` is the share of the roof that the kernel's arithmetic has; `read` the share of the memory's speed. Up to 32
 // rows weights come from memory (copies larger than any cache take turns), beyond that from the cache, as in a model.
 
 #include <benchmark/benchmark.h>
@@ -79,7 +79,7 @@ void report(benchmark::State& state, double operations, double bytes, double ope
 }
 
 std::int64_t copies_of(std::int64_t bytes, std::int64_t rows) {
-  return rows <= 8 ? std::max<std::int64_t>(1, (192 << 20) / bytes) : 1;
+  return rows <= 32 ? std::max<std::int64_t>(1, (192 << 20) / bytes) : 1;
 }
 
 void gemm_int(benchmark::State& state, gemm_q4_0_fn kernel, IntFormat format) {
