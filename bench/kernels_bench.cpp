@@ -2,10 +2,11 @@
 //
 //   ninja -C build/release kernels_bench && build/release/kernels_bench [--isa=avx2] [--benchmark_filter=q4_0]
 //
-// `roof` is the share of the roof that the kernel's arithmetic has; `read` the share of the memory's speed. Up to 8
+// `roof` is the share of the roof that the kernel's arithmetic has; `read` the share of the memory's speed. Up to 32
 // rows weights come from memory (copies larger than any cache take turns), beyond that from the cache, as in a model.
 
 #include <benchmark/benchmark.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -24,7 +25,8 @@ namespace {
 struct Bytes {
   explicit Bytes(std::int64_t n) {
     size = (n + 63) / 64 * 64;
-    data = static_cast<std::uint8_t*>(std::aligned_alloc(64, static_cast<std::size_t>(size)));
+    data = static_cast<std::uint8_t*>(std::aligned_alloc(2 << 20, static_cast<std::size_t>((size + (2 << 20) - 1) >> 21 << 21)));
+    madvise(data, static_cast<std::size_t>(size), MADV_HUGEPAGE);  // as device/memory.cpp
     std::memset(data, 0, static_cast<std::size_t>(size));
   }
   Bytes(const Bytes&) = delete;
@@ -77,7 +79,7 @@ void report(benchmark::State& state, double operations, double bytes, double ope
 }
 
 std::int64_t copies_of(std::int64_t bytes, std::int64_t rows) {
-  return rows <= 8 ? std::max<std::int64_t>(1, (192 << 20) / bytes) : 1;
+  return rows <= 32 ? std::max<std::int64_t>(1, (192 << 20) / bytes) : 1;
 }
 
 void gemm_int(benchmark::State& state, gemm_q4_0_fn kernel, IntFormat format) {
@@ -123,10 +125,10 @@ void gemm_bf16(benchmark::State& state) {
          roofs.bf16 > 0 ? roofs.bf16 : roofs.f32);
 }
 
-/// rows, tokens in the cache (the rows among them), query heads per KV head; head_dim 64, blocks of 16 tokens.
+/// rows, tokens in the cache (the rows among them), query heads per KV head; head_dim 64, blocks of 32 tokens, as the engine has.
 void attend(benchmark::State& state, attend_f32_fn kernel, int element_bytes) {
   const std::int64_t rows = state.range(0), tokens = state.range(1), group = state.range(2), head_dim = 64,
-                     block_tokens = 16;
+                     block_tokens = 32;
   const std::int64_t block_bytes = block_tokens * head_dim * element_bytes,
                      blocks = (tokens + block_tokens - 1) / block_tokens;
   const std::int64_t copies = copies_of(2 * blocks * block_bytes, rows);

@@ -19,6 +19,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr int kPrefillTokens = 512, kPromptTokens = 128, kRepeats = 3;
+constexpr int kLongPrefill = 4096, kLongContext = 8192;
 constexpr int kBatches[] = {1, 8, 32};
 constexpr int kWindowSteps = 32;                    // decode steps that one measurement spans
 constexpr Microseconds kWindowLimit_us = 8'000'000;  // or as many as fit in this, on slow machines
@@ -28,30 +29,30 @@ class Bench {
  public:
   Bench(engine::Engine& engine, int vocab_size) : engine_(engine), vocab_size_(vocab_size) {}
 
-  /// Tokens per second of a prompt of kPrefillTokens.
-  Result<double> prefill() {
+  /// Tokens per second of a prompt.
+  Result<double> prefill(int tokens) {
     std::vector<double> rates;
     for (int i = 0; i <= kRepeats; ++i) {  // the first warms up
-      MILLRACE_TRY(handle, engine_.submit(request(kPrefillTokens, 1)));
+      MILLRACE_TRY(handle, engine_.submit(request(tokens, 1)));
       MILLRACE_TRY(usage, finish(handle));
-      if (i > 0) rates.push_back(kPrefillTokens * 1e6 / static_cast<double>(std::max<Microseconds>(usage.prefill_us, 1)));
+      if (i > 0) rates.push_back(tokens * 1e6 / static_cast<double>(std::max<Microseconds>(usage.prefill_us, 1)));
     }
     return median(std::move(rates));
   }
 
   struct Decode { double tokens_per_s, mean_context; };
 
-  /// All streams together.
-  Result<Decode> decode(int batch) {
+  /// All streams together, each behind a prompt of its own.
+  Result<Decode> decode(int batch, int prompt_tokens) {
     std::vector<engine::Handle> handles;
     for (int i = 0; i < batch; ++i) {
-      MILLRACE_TRY(handle, engine_.submit(request(kPromptTokens, answer_tokens(batch))));
+      MILLRACE_TRY(handle, engine_.submit(request(prompt_tokens, answer_tokens(batch))));
       handles.push_back(std::move(handle));
     }
     for (engine::Handle& handle : handles) MILLRACE_TRY_VOID(wait_for_first_token(handle));
     std::vector<double> rates;
     for (int i = 0; i < kRepeats; ++i) rates.push_back(one_window(batch));
-    const double context = kPromptTokens + answer_tokens(batch) / 2.0;
+    const double context = prompt_tokens + answer_tokens(batch) / 2.0;
     for (engine::Handle& handle : handles) handle.cancel();
     for (engine::Handle& handle : handles) MILLRACE_TRY_VOID(finish(handle));
     return Decode{median(std::move(rates)), context};
@@ -89,9 +90,11 @@ class Bench {
     }
   }
 
-  /// Sleeps until the engine has delivered another step; the time at which that was seen.
-  Microseconds next_step(std::uint64_t& steps) const {
-    while (engine_.metrics().steps_total.value() == steps) std::this_thread::sleep_for(100us);
+  /// Sleeps until the engine has delivered another step; the time at which that was seen. Looks some sixteen times a
+  /// step: more would take time from the workers.
+  Microseconds next_step(std::uint64_t& steps, Microseconds step_us) const {
+    const auto pause = std::chrono::microseconds(std::clamp<Microseconds>(step_us / 16, 50, 5000));
+    while (engine_.metrics().steps_total.value() == steps) std::this_thread::sleep_for(pause);
     steps = engine_.metrics().steps_total.value();
     return now_us();
   }
@@ -99,10 +102,11 @@ class Bench {
   /// Tokens per second over kWindowSteps steps, from step border to step border.
   double one_window(int batch) const {
     std::uint64_t steps = engine_.metrics().steps_total.value();
-    const Microseconds start_us = next_step(steps);
+    const Microseconds start_us = next_step(steps, 0);
     const std::uint64_t first = steps;
     Microseconds now = start_us;
-    while (steps < first + kWindowSteps && (now - start_us < kWindowLimit_us || steps < first + 3)) now = next_step(steps);
+    while (steps < first + kWindowSteps && (now - start_us < kWindowLimit_us || steps < first + 3))
+      now = next_step(steps, steps > first ? (now - start_us) / static_cast<Microseconds>(steps - first) : 0);
     return static_cast<double>(steps - first) * batch * 1e6 / static_cast<double>(std::max<Microseconds>(now - start_us, 1));
   }
 
@@ -121,12 +125,14 @@ class Bench {
 Result<int> run_bench(const Options& options) {
   MILLRACE_TRY(bundle, open_bundle(options.model));
   MILLRACE_TRY(config, config_of(bundle));
-  if (config.max_positions < kPrefillTokens + 1)
-    return error(Code::unsupported, "bench needs a context of {} tokens, '{}' has {}", kPrefillTokens + 1, options.model, config.max_positions);
+  const int least_context = options.long_context ? kLongContext + Bench::answer_tokens(1) : kPrefillTokens + 1;
+  if (config.max_positions < least_context)
+    return error(Code::unsupported, "bench needs a context of {} tokens, '{}' has {}", least_context, options.model, config.max_positions);
   MILLRACE_TRY(isa, isa_of(options));
   const int threads = threads_of(options);
 
   Need need{.pool_tokens = kMostBatch * in_blocks(kPromptTokens + Bench::answer_tokens(kMostBatch)), .max_running = kMostBatch, .prefix_sharing = false};
+  if (options.long_context) need.pool_tokens = std::max(need.pool_tokens, in_blocks(least_context));
   MILLRACE_TRY(load, load_options(options, need));
   MILLRACE_TRY(memory, model::estimate_memory(*bundle.source, config, load));
   BenchReport report{.file = bundle.path,
@@ -139,14 +145,24 @@ Result<int> run_bench(const Options& options) {
                      .ops = {}};
   MILLRACE_TRY(model, load_weights(bundle, config, options, need));
   MILLRACE_TRY(ops, time_ops(*model, kPrefillTokens, kBatches, kPromptTokens));
+  if (options.long_context) {
+    MILLRACE_TRY(later, time_long_ops(*model, kLongPrefill, kPrefillTokens, kLongContext));
+    ops.insert(ops.end(), later.begin(), later.end());
+  }
   report.ops = std::move(ops);
   const Session session = start_engine(std::move(bundle), config, std::move(model), need);
   Bench bench(*session.engine, config.vocab_size);
-  MILLRACE_TRY(prefill, bench.prefill());
+  MILLRACE_TRY(prefill, bench.prefill(kPrefillTokens));
   report.add_prefill(kPrefillTokens, prefill);
   for (const int batch : kBatches) {
-    MILLRACE_TRY(decode, bench.decode(batch));
+    MILLRACE_TRY(decode, bench.decode(batch, kPromptTokens));
     report.add_decode(batch, decode.tokens_per_s, decode.mean_context);
+  }
+  if (options.long_context) {
+    MILLRACE_TRY(long_prefill, bench.prefill(kLongPrefill));
+    report.add_prefill(kLongPrefill, long_prefill);
+    MILLRACE_TRY(decode, bench.decode(1, kLongContext));
+    report.add_decode(1, decode.tokens_per_s, decode.mean_context);
   }
   if (options.json) {
     MILLRACE_TRY_VOID(write_json(report.to_json()));

@@ -12,7 +12,7 @@ namespace millrace::cli {
 
 /// All launches of a step that do the same in different layers.
 struct OpTime {
-  std::string work;  // "prefill" or "decode"
+  std::string work;  // "prefill", "decode", "prefill to 4096"
   int batch = 1;
   std::string op, scope, shape;  // scope: "layers.*.ffn"
   int launches = 0;              // per step
@@ -27,6 +27,9 @@ double arithmetic_roof(const Roof& roof, ops::Arithmetic kind);
 /// Runs steps of random tokens on an idle model, a prompt of `prompt_tokens` and then `batches` of one token each behind
 /// `context` others. What the KV cache held is lost. Order: that of the graph.
 Result<std::vector<OpTime>> time_ops(model::Model& model, int prompt_tokens, std::span<const int> batches, int context);
+
+/// The same of long ones: the last `chunk` tokens of a prompt, and one token behind `context` others.
+Result<std::vector<OpTime>> time_long_ops(model::Model& model, int prompt_tokens, int chunk, int context);
 
 /// "layers.17.ffn" -> "layers.*.ffn"
 std::string any_layer(std::string_view scope);

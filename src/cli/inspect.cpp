@@ -68,6 +68,19 @@ Result<Json> memory_of(const io::WeightSource& source, const model::ModelConfig&
               {"free_bytes", free_bytes}, {"tokens_that_fit", std::max<std::int64_t>(rest, 0) / std::max<std::int64_t>(memory.kv_bytes_per_token, 1)}};
 }
 
+/// The work split of each launch, for a step of one token and for the largest.
+Result<Json> tilings_of(const io::WeightSource& source, const Options& options) {
+  MILLRACE_TRY(config, model::read_config(source));
+  MILLRACE_TRY(valid, model::validated(std::move(config)));
+  MILLRACE_TRY(context, context_of(options, valid, kContextCap));
+  MILLRACE_TRY(load, load_options(options, {.pool_tokens = in_blocks(context), .step_outputs = 1, .max_running = 1}));
+  MILLRACE_TRY(rows, model::list_tilings(source, valid, load));
+  Json out = Json::array();
+  for (const model::TilingRow& row : rows)
+    out.push_back({{"tokens", row.tokens}, {"launches", row.launches}, {"op", row.op}, {"shape", row.shape}, {"tiling", row.tiling}});
+  return out;
+}
+
 Json report_of(const io::WeightSource& source, const Options& options) {
   Json unsupported = Json::array();
   const auto refuse = [&](const Error& why) { unsupported.push_back(why.message); };
@@ -115,6 +128,10 @@ std::string to_text(const Json& report) {
     if (value.is_object()) {
       out += fmt::format("{}\n", key);
       for (const auto& [name, one] : value.items()) out += fmt::format("  {:<20} {}\n", name, text_of(one));
+    } else if (key == "tilings") {
+      out += fmt::format("{:<22} of each launch, by tokens of the step\n", key);
+      for (const Json& one : value)
+        out += fmt::format("  {:>4} tokens {:>4} x  {:<22} {}: {}\n", text_of(one["tokens"]), text_of(one["launches"]), text_of(one["op"]), text_of(one["shape"]), text_of(one["tiling"]));
     } else if (key == "tensors" || key == "formats") {
       out += fmt::format("{:<22} {}\n", key, value.size());
       for (const Json& one : value) {
@@ -143,6 +160,10 @@ Result<int> run_inspect(const Options& options) {
   if (!options.model.empty()) {
     MILLRACE_TRY(source, open_source(options.model));
     report = report_of(*source, options);
+    if (options.kernels && report["unsupported"].empty()) {
+      MILLRACE_TRY(tilings, tilings_of(*source, options));
+      report["tilings"] = std::move(tilings);
+    }
   }
   if (options.machine) report["machine"] = machine_report();
   if (options.kernels) {

@@ -81,7 +81,10 @@ const auto kTable = std::to_array<OptionRow>({
      .help = "windows scored, from the start of the file", .least = 0, .most = 1 << 20, .shown = windows_default},
     {.name = "machine", .field = &Options::machine, .commands = kInspect, .help = "this machine: cores, caches, memory"},
     {.name = "kernels", .field = &Options::kernels, .commands = kInspect,
-     .help = "this build on this CPU: the instruction set of each kernel"},
+     .help = "this build on this CPU: the instruction set of each kernel; with a\n"
+             "model also how each launch is split over the workers"},
+    {.name = "long", .field = &Options::long_context, .commands = kBench,
+     .help = "also prefill of 4096 tokens and decode behind 8192"},
     {.name = "special", .field = &Options::special, .commands = kTokenize,
      .help = "control tokens spelled in the text become control tokens"},
     {.name = "add-special", .field = &Options::add_special, .commands = kTokenize,

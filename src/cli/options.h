@@ -53,6 +53,7 @@ struct Options {
   bool json = false;
   bool machine = false;
   bool kernels = false;
+  bool long_context = false;
   std::string messages;
   std::string now;
 

@@ -65,7 +65,7 @@ Value Builder::view(Value x, tensor::Shape row) {
 
 Value Builder::converted(Value x, Value w) {
   const DType want = ops::activation_type(desc(w).dtype);
-  if (want == DType::f32) return x;
+  if (desc(x).dtype == want) return x;
   const auto [found, is_new] = converted_.try_emplace({x.id.value, want});
   if (is_new) found->second = apply_one(ops::make_convert(want), {x});
   return found->second;
@@ -86,7 +86,15 @@ Angles Builder::rope_angles(Value positions, std::vector<double> inverse_frequen
 }
 Value Builder::rope(Value x, Angles angles) { return apply_one(ops::make_rope(), {x, angles.cos, angles.sin}); }
 void Builder::cache_write(Value k, Value v, int layer) { apply(ops::make_cache_write(layer), {k, v}); }
-Value Builder::attend(Value q, int layer, int kv_heads, float scale, int window) { return apply_one(ops::make_attend(layer, kv_heads, scale, window), {q}); }
+Value Builder::attend(Value q, int layer, int kv_heads, float scale, Value reader, int window) {
+  DType to = ops::activation_type(desc(reader).dtype);
+  if (to == DType::q8_act && desc(q).row.elements() / kv_heads % 32 != 0) to = DType::f32;  // a block of 32 would span two KV heads
+  return apply_one(ops::make_attend(layer, kv_heads, scale, window, to), {q});
+}
+Value Builder::gated_linear(Value x, Value gate, Value up, Value reader) {
+  if (ops::activation_type(desc(gate).dtype) != ops::activation_type(desc(up).dtype)) return swiglu(linear(x, gate), linear(x, up));
+  return apply_one(ops::make_gated_linear(ops::activation_type(desc(reader).dtype)), {converted(x, gate), gate, up});
+}
 Value Builder::swiglu(Value gate, Value up) { return apply_one(ops::make_swiglu(), {gate, up}); }
 Value Builder::add(Value a, Value b) { return apply_one(ops::make_add(), {a, b}); }
 Value Builder::rows(Value x, Value indices) { return apply_one(ops::make_gather_rows(), {x, indices}); }

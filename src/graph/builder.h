@@ -42,7 +42,9 @@ class Builder {
   Angles rope_angles(Value positions, std::vector<double> inverse_frequencies, double attention_factor);
   Value rope(Value x, Angles angles);                              // [T, heads, d] -> same
   void cache_write(Value k, Value v, int layer);                   // appends this step's rows to the KV cache
-  Value attend(Value q, int layer, int kv_heads, float scale, int window = 0);  // [R, heads, d] over the cached rows up to each query's own
+  /// [R, heads, d] over the cached rows up to each query's own -> [R, heads * d], as linear(..., reader) takes it.
+  Value attend(Value q, int layer, int kv_heads, float scale, Value reader, int window = 0);
+  Value gated_linear(Value x, Value gate, Value up, Value reader);  // swiglu of two linears, as linear(..., reader) takes it
   Value swiglu(Value gate, Value up);                              // silu(gate) * up
   Value add(Value a, Value b);
   Value rows(Value x, Value indices);                              // [T, ..] -> [S, ..]

@@ -87,7 +87,12 @@ std::vector<int> Plan::group(const Graph& graph) {
 void Plan::place_values(const Graph& graph, const Bucket& most, std::span<const int> launch_of) {
   std::vector<Lifetime> lifetimes;
   std::vector<int> lifetime_of(graph.values.size(), -1);
+  std::vector<std::size_t> shared_of(graph.nodes.size());  // lifetime of what the workers of a node share
   for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
+    if (const std::size_t bytes = nodes_[n].op->shared_bytes(); bytes > 0) {
+      shared_of[n] = lifetimes.size();
+      lifetimes.push_back({bytes, launch_of[n], launch_of[n]});
+    }
     for (const ValueId id : graph.nodes[n].outputs) {
       lifetime_of[static_cast<std::size_t>(id.value)] = static_cast<int>(lifetimes.size());
       lifetimes.push_back({value_bytes(graph.value(id).desc, most), launch_of[n], launch_of[n]});
@@ -113,13 +118,14 @@ void Plan::place_values(const Graph& graph, const Bucket& most, std::span<const 
   };
   for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
     BoundNode& node = nodes_[n];
-    const auto add = [&](ValueId id) {
+    const auto add = [&](Operand operand) {
       MILLRACE_CHECK(node.n_operands < kMaxOperands, "too many operands in " + std::string(node.scope));
-      node.operands[node.n_operands++] = place_of(id);
+      node.operands[node.n_operands++] = operand;
     };
     for (const ValueId id : graph.nodes[n].inputs)
-      if (graph.value(id).source != Source::weight) add(id);
-    for (const ValueId id : graph.nodes[n].outputs) add(id);
+      if (graph.value(id).source != Source::weight) add(place_of(id));
+    for (const ValueId id : graph.nodes[n].outputs) add(place_of(id));
+    if (node.op->shared_bytes() > 0) add({Where::arena, placed.offsets[shared_of[n]]});
   }
 }
 

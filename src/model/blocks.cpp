@@ -15,13 +15,13 @@ Value attention_block(graph::Builder& g, const ModelConfig& c, const LayerWeight
     x = g.rows(x, g.output_rows());
   }
   const float scale = 1.0f / std::sqrt(static_cast<float>(c.head_dim));
-  return g.add(x, g.linear(g.flat(g.attend(q, layer, c.n_kv_heads, scale)), l.attn_out));
+  return g.add(x, g.linear(g.attend(q, layer, c.n_kv_heads, scale, l.attn_out), l.attn_out));
 }
 
 Value swiglu_block(graph::Builder& g, const ModelConfig& c, const LayerWeights& l, int layer, Value x) {
   g.scope("layers." + std::to_string(layer) + ".ffn");
   const Value h = g.rms_norm(x, l.ffn_norm, c.norm_eps);
-  return g.add(x, g.linear(g.swiglu(g.linear(h, l.gate), g.linear(h, l.up)), l.down));
+  return g.add(x, g.linear(g.gated_linear(h, l.gate, l.up, l.down), l.down));
 }
 
 BuiltModel output_block(graph::Builder& g, const ModelConfig& c, const Weights& w, Value x) {

@@ -182,6 +182,27 @@ Result<MemoryEstimate> estimate_memory(const io::WeightSource& source, const Mod
   return estimate(declared, config, options, *plan);
 }
 
+Result<std::vector<TilingRow>> list_tilings(const io::WeightSource& source, const ModelConfig& config, const LoadOptions& options) {
+  MILLRACE_TRY_VOID(check_options(options));
+  MILLRACE_TRY(backend, ops::make_backend(options.isa));
+  MILLRACE_TRY(declared, declare(source, config, backend.panel_rows()));
+  const std::vector<ops::KvLayer> kv(static_cast<std::size_t>(config.n_layers), ops::KvLayer{.block_tokens = options.block_tokens, .dtype = dtype_of(options.kv)});
+  std::vector<TilingRow> out;
+  for (const int tokens : {1, options.max_step_tokens}) {
+    MILLRACE_TRY(plan, graph::Plan::make(*declared.graph, {tokens, 1, 1}, plan_context(declared, config, options, backend, kv)));
+    ops::StepArgs step;
+    step.tokens = tokens, step.outputs = step.logits = 1;
+    for (const graph::Plan::OpRow& row : plan->rows(step)) {
+      if (row.tiling.empty()) continue;
+      const auto same = [&](const TilingRow& r) { return r.tokens == tokens && r.op == row.op && r.shape == row.shape && r.tiling == row.tiling; };
+      if (const auto known = std::ranges::find_if(out, same); known != out.end()) ++known->launches;
+      else out.push_back({tokens, row.op, row.shape, row.tiling, 1});
+    }
+    if (options.max_step_tokens == 1) break;
+  }
+  return out;
+}
+
 Result<std::unique_ptr<Model>> load_model(const io::WeightSource& source, const ModelConfig& config, const LoadOptions& options) {
   MILLRACE_TRY_VOID(check_options(options));
   MILLRACE_TRY(backend, ops::make_backend(options.isa));

@@ -43,6 +43,17 @@ struct MemoryEstimate {
 /// Errors as load_model, without touching weight data.
 Result<MemoryEstimate> estimate_memory(const io::WeightSource& source, const ModelConfig& config, const LoadOptions& options);
 
+/// How the launches of a step of `tokens` tokens, all of one sequence, are split over the workers; equal ones once, with
+/// their count. Launches whose ops choose nothing are left out.
+struct TilingRow {
+  int tokens = 0;
+  std::string op, shape, tiling;
+  int launches = 0;
+};
+
+/// Of one token and of the largest step. Errors as estimate_memory.
+Result<std::vector<TilingRow>> list_tilings(const io::WeightSource& source, const ModelConfig& config, const LoadOptions& options);
+
 /// What `bench` asks of a runner beyond steps.
 class Model : public Runner {
  public:

@@ -5,105 +5,38 @@
 #include <fmt/format.h>
 
 #include "base/check.h"
+#include "ops/panel_product.h"
 
 namespace millrace::ops {
 namespace {
 
 using tensor::DType;
 
-/// Work split of one linear: a tile is row_block rows x panel_block panels. Tiles of one column chunk follow each
-/// other, so that a worker keeps its weights in L2 while the rows stream by.
-struct LinearTiling {
-  int row_block;
-  int panel_block;
-  int panel_chunks;
-};
-
-/// nullptr for float formats.
-kernels::gemm_q4_0_fn int_kernel(const kernels::KernelTable& kernels, DType weights) {
-  switch (weights) {
-#define FORMAT(name, ...) \
-  case DType::name: return kernels.gemm_##name;
-    MILLRACE_INT_FORMATS(FORMAT)
-#undef FORMAT
-    default: return nullptr;
-  }
-}
-
-LinearTiling choose_tiling(const PackedWeight& w, int max_rows, const SetupContext& ctx) {
-  // Half of L2 for weights; the rest for the rows' activations and the output tile.
-  const std::int64_t panels_in_l2 = std::max<std::int64_t>(1, ctx.l2_bytes / 2 / w.panel_bytes);
-  LinearTiling t{};
-  t.row_block = std::min(max_rows, 128);
-  // At least four tiles a worker, so that one that is slowed down leaves work for the others to take; but not less than
-  // four panels, which one GEMV call keeps in flight. What a tile prepares of its rows pays from some sixteen panels on.
-  const std::int64_t row_blocks = (max_rows + t.row_block - 1) / t.row_block;
-  const std::int64_t chunks = std::max<std::int64_t>(1, std::int64_t{4} * ctx.workers / row_blocks);
-  const std::int64_t fair = std::max<std::int64_t>(4, (w.panels + chunks - 1) / chunks);
-  t.panel_block = static_cast<int>(std::clamp<std::int64_t>(std::min(panels_in_l2, fair), 1, w.panels));
-  t.panel_chunks = static_cast<int>((w.panels + t.panel_block - 1) / t.panel_block);
-  return t;
-}
-
 class BoundLinear final : public BoundOp {
  public:
   BoundLinear(const PackedWeight& w, const SetupContext& ctx, Rows in_rows, Rows out_rows)
-      : w_(w), kernels_(ctx.kernels), int_kernel_(int_kernel(ctx.kernels, w.dtype)), tiling_(choose_tiling(w, ctx.max_rows(out_rows), ctx)), in_max_rows_(ctx.max_rows(in_rows)), out_rows_(out_rows) {}
+      : product_(w, ctx.kernels, ctx.max_rows(in_rows)), tiling_(choose_tiling(w, ctx.max_rows(out_rows), ctx, 1, w.panels)), out_rows_(out_rows) {}
 
   void execute(const ExecContext& ctx) const noexcept override {
-    const int rows = ctx.step.rows(out_rows_);
-    const int row_blocks = (rows + tiling_.row_block - 1) / tiling_.row_block;
+    const int rows = ctx.step.rows(out_rows_), row_blocks = tiling_.row_blocks(rows);
+    const PackedWeight& w = product_.weight();
     ctx.worker.for_tiles(row_blocks * tiling_.panel_chunks, [&](int tile) {
       const int row = tile % row_blocks * tiling_.row_block;
       const std::int64_t panel = std::int64_t{tile / row_blocks} * tiling_.panel_block;
-      run_tile(ctx, row, std::min(tiling_.row_block, rows - row), panel, std::min<std::int64_t>(tiling_.panel_block, w_.panels - panel));
+      product_.run(ctx.io[0], row, std::min(tiling_.row_block, rows - row), panel, std::min<std::int64_t>(tiling_.panel_block, w.panels - panel),
+                   ctx.at<float>(1) + row * w.n + panel * w.panel_rows, w.n);
     });
   }
 
-  Work work(const StepArgs& step) const override {
-    const double rows = step.rows(out_rows_);
-    const DType in = activation_type(w_.dtype);
-    const double in_bytes = in == DType::q8_act ? 1.25 : in == DType::bf16 ? 2 : 4;
-    return {static_cast<double>(w_.bytes()) + rows * (static_cast<double>(w_.k) * in_bytes + 4.0 * static_cast<double>(w_.n)),
-            2.0 * rows * static_cast<double>(w_.n) * static_cast<double>(w_.k),
-            in == DType::q8_act ? Arithmetic::int8 : in == DType::bf16 ? Arithmetic::bf16 : Arithmetic::f32};
-  }
-
-  std::string shape(const StepArgs& step) const override {
-    return fmt::format("{}x{} -> {} {}", step.rows(out_rows_), w_.k, w_.n, to_string(w_.dtype));
-  }
-
+  Work work(const StepArgs& step) const override { return product_work(product_.weight(), step.rows(out_rows_)); }
+  std::string shape(const StepArgs& step) const override { return product_shape(product_.weight(), step.rows(out_rows_)); }
   std::string tiling() const override {
     return fmt::format("rows={} panels={} chunks={}", tiling_.row_block, tiling_.panel_block, tiling_.panel_chunks);
   }
 
  private:
-  void run_tile(const ExecContext& ctx, std::int64_t row, std::int64_t rows, std::int64_t panel, std::int64_t panels) const {
-    const std::int64_t first = panel * w_.panel_rows, n = std::min(w_.n - first, panels * w_.panel_rows), k = w_.k;
-    const auto* w = reinterpret_cast<const std::uint8_t*>(w_.panel(panel));
-    float* c = ctx.at<float>(1) + row * w_.n + first;
-    switch (w_.dtype) {
-      case DType::f32:
-      case DType::f16: {
-        const kernels::GemmFloatArgs args{ctx.at<float>(0) + row * k, k, rows, k, w, w_.panel_bytes, panels, c, w_.n, n};
-        return (w_.dtype == DType::f32 ? kernels_.gemm_f32 : kernels_.gemm_f16)(args);
-      }
-      case DType::bf16:
-        return kernels_.gemm_bf16({ctx.at<std::uint16_t>(0) + row * k, k, rows, k, w, w_.panel_bytes, panels, c, w_.n, n});
-      default: {
-        const Q8Rows x = q8_rows(ctx.io[0], in_max_rows_, k);
-        const std::int64_t blocks = k / 32;
-        const kernels::GemmIntArgs args{x.q + row * k, x.scale + row * blocks, x.sum + row * blocks * 2, rows, blocks, w, w_.panel_bytes, panels, c, w_.n, n};
-        return int_kernel_(args);
-      }
-    }
-  }
-
-  PackedWeight w_;
-  const kernels::KernelTable& kernels_;
-  kernels::gemm_q4_0_fn int_kernel_;
-  LinearTiling tiling_;
-  int in_max_rows_;
+  PanelProduct product_;
+  ProductTiling tiling_;
   Rows out_rows_;
 };
 
@@ -128,6 +61,95 @@ class Linear final : public Op {
 
  private:
   Rows out_rows_;
+};
+
+/// Both products of a tile of columns go to scratch, and from there through silu, product and rounding while they are in
+/// the cache: what is written is what the next matrix reads.
+class BoundGatedLinear final : public BoundOp {
+ public:
+  BoundGatedLinear(const PackedWeight& gate, const PackedWeight& up, DType to, const SetupContext& ctx, Rows rows)
+      : gate_(gate, ctx.kernels, ctx.max_rows(rows)), up_(up, ctx.kernels, ctx.max_rows(rows)), kernels_(ctx.kernels), to_(to), rows_(rows),
+        max_rows_(ctx.max_rows(rows)), tiling_(choose_tiling(gate, max_rows_, ctx, std::max(1, 32 / gate.panel_rows), most_panels(gate, max_rows_, ctx))) {}
+
+  void execute(const ExecContext& ctx) const noexcept override {
+    const int rows = ctx.step.rows(rows_), row_blocks = tiling_.row_blocks(rows);
+    const std::int64_t all_panels = gate_.weight().panels;
+    ctx.worker.for_tiles(row_blocks * tiling_.panel_chunks, [&](int tile) {
+      const int row = tile % row_blocks * tiling_.row_block;
+      const std::int64_t panel = std::int64_t{tile / row_blocks} * tiling_.panel_block;
+      run_tile(ctx, row, std::min(tiling_.row_block, rows - row), panel, std::min<std::int64_t>(tiling_.panel_block, all_panels - panel));
+    });
+  }
+
+  std::size_t scratch_bytes() const override { return static_cast<std::size_t>(2 * tiling_.row_block * columns() * 4); }
+
+  Work work(const StepArgs& step) const override {
+    const double rows = step.rows(rows_), n = static_cast<double>(gate_.weight().n);
+    const Work gate = product_work(gate_.weight(), rows), up = product_work(up_.weight(), rows);
+    const double out_bytes = to_ == DType::q8_act ? 1.25 : to_ == DType::bf16 ? 2 : 4;  // and the products stay in the cache
+    return {gate.bytes + up.bytes + rows * n * (out_bytes - 8), gate.flops + up.flops, gate.arithmetic};
+  }
+  std::string shape(const StepArgs& step) const override {
+    return product_shape(gate_.weight(), step.rows(rows_)) + " x " + std::string(to_string(up_.weight().dtype));
+  }
+  std::string tiling() const override {
+    return fmt::format("rows={} panels={} chunks={}", tiling_.row_block, tiling_.panel_block, tiling_.panel_chunks);
+  }
+
+ private:
+  std::int64_t columns() const { return std::int64_t{tiling_.panel_block} * gate_.weight().panel_rows; }
+
+  /// So that both products of a tile take a quarter of L2.
+  static std::int64_t most_panels(const PackedWeight& gate, int max_rows, const SetupContext& ctx) {
+    return std::max<std::int64_t>(4, ctx.l2_bytes / 4 / (std::int64_t{8} * std::min(max_rows, 128) * gate.panel_rows));
+  }
+
+  void run_tile(const ExecContext& ctx, std::int64_t row, std::int64_t rows, std::int64_t panel, std::int64_t panels) const {
+    const std::int64_t width = columns(), count = gate_.columns(panel, panels), first = panel * gate_.weight().panel_rows, n = gate_.weight().n;
+    float* gate = reinterpret_cast<float*>(ctx.worker.scratch().data());
+    float* up = gate + tiling_.row_block * width;
+    gate_.run(ctx.io[0], row, rows, panel, panels, gate, width);
+    up_.run(ctx.io[0], row, rows, panel, panels, up, width);
+    for (std::int64_t r = 0; r < rows; ++r) {
+      float* g = gate + r * width;
+      const std::int64_t at = (row + r) * n + first;
+      kernels_.swiglu_f32({g, up + r * width, to_ == DType::f32 ? ctx.at<float>(1) + at : g, count});
+      if (to_ == DType::bf16) kernels_.to_bf16({g, ctx.at<std::uint16_t>(1) + at, count});
+      if (to_ != DType::q8_act) continue;
+      const Q8Rows out = q8_rows(ctx.io[1], max_rows_, n);
+      kernels_.quantize_q8({g, out.q + at, out.scale + at / 32, out.sum + at / 16, 1, count});
+    }
+  }
+
+  PanelProduct gate_, up_;
+  const kernels::KernelTable& kernels_;
+  DType to_;
+  Rows rows_;
+  int max_rows_;
+  ProductTiling tiling_;
+};
+
+class GatedLinear final : public Op {
+ public:
+  explicit GatedLinear(DType to) : to_(to) {}
+  std::string_view name() const override { return "gated_linear"; }
+
+  Result<std::vector<ValueDesc>> infer(std::span<const ValueDesc> in) const override {
+    const ValueDesc &x = in[0], &gate = in[1], &up = in[2];
+    if (gate.row.rank() != 2 || gate.row != up.row || x.row.rank() != 1 || x.row[0] != gate.row[1] || (to_ == DType::q8_act && gate.row[0] % 32 != 0))
+      return error(Code::invalid_argument, "gated_linear of {} with weights {} and {}", to_string(x), to_string(gate), to_string(up));
+    if (x.dtype != activation_type(gate.dtype) || x.dtype != activation_type(up.dtype))
+      return error(Code::invalid_argument, "gated_linear with weights {} and {} cannot multiply {}", to_string(gate), to_string(up), to_string(x));
+    return std::vector{ValueDesc{to_, {gate.row[0]}, x.rows}};
+  }
+
+  Result<std::unique_ptr<BoundOp>> setup(const SetupContext& ctx, std::span<const OpInput> in) const override {
+    MILLRACE_CHECK(in[1].weight && in[2].weight && !in[1].weight->is_vector() && !in[2].weight->is_vector(), "gated_linear without matrices");
+    return std::unique_ptr<BoundOp>(std::make_unique<BoundGatedLinear>(*in[1].weight, *in[2].weight, to_, ctx, in[0].desc.rows));
+  }
+
+ private:
+  DType to_;
 };
 
 class BoundConvert final : public RowOp {
@@ -176,6 +198,7 @@ class Convert final : public Op {
 }  // namespace
 
 std::unique_ptr<Op> make_linear(Rows out_rows) { return std::make_unique<Linear>(out_rows); }
+std::unique_ptr<Op> make_gated_linear(DType to) { return std::make_unique<GatedLinear>(to); }
 std::unique_ptr<Op> make_convert(DType to) { return std::make_unique<Convert>(to); }
 
 }  // namespace millrace::ops

@@ -94,6 +94,9 @@ class BoundOp {
   /// Private scratch that each worker must have.
   virtual std::size_t scratch_bytes() const { return 0; }
 
+  /// Memory that all workers share while it runs: the last pointer of io, after the outputs. 0: none, and no pointer.
+  virtual std::size_t shared_bytes() const { return 0; }
+
   virtual Work work(const StepArgs& step) const = 0;
 
   /// The sizes of that work, for profiles: "512x576 -> 1536 q4_0".

@@ -103,6 +103,13 @@ template <WideKind kKind>
   for (int i = 0; i < kRows; ++i) store_upto(c + i * p.c_stride, n, f[i][0][0]);
 }
 
+/// Asks for the next weights' share of the rows before `end`, so that they come while these rows' arithmetic runs.
+void ask_next(const WideArgs& p, int64_t end, int64_t& asked) {
+  for (const int64_t share = end * p.next_bytes / p.row_count; asked < share; asked += 64)
+    for (int j = 0; j < 2; ++j)
+      _mm_prefetch(reinterpret_cast<const char*>(p.next + j * p.next_stride + asked), _MM_HINT_T1);
+}
+
 template <WideKind kKind>
 void row_tiles(const WideArgs& p) {
   int64_t asked = 0;

@@ -19,8 +19,14 @@ template <class Format, int MR, int NR>
 #pragma GCC unroll 8
     for (int j = 0; j < NR; ++j) f[i][j] = _mm512_setzero_ps();
   int64_t k = 0;
-  for (; k + Format::kStep <= p.k; k += Format::kStep, w += Format::kWeightBytes)
+  for (; k + Format::kStep <= p.k; k += Format::kStep, w += Format::kWeightBytes) {
+    if constexpr (MR == 1) {  // one row waits for memory: ask ahead, across the page ends where the hardware stops
+#pragma GCC unroll 8
+      for (int j = 0; j < NR; ++j)
+        _mm_prefetch(reinterpret_cast<const char*>(w + j * p.panel_bytes + 2048), _MM_HINT_T0);
+    }
     Format::template step<MR, NR>(a + k, p.a_stride, w, p.panel_bytes, f);
+  }
   if (k < p.k) Format::template last<MR, NR>(a + k, p.a_stride, w, p.panel_bytes, f);
 #pragma GCC unroll 8
   for (int i = 0; i < MR; ++i)

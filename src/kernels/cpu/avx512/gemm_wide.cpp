@@ -5,8 +5,13 @@
 namespace millrace::kernels::MILLRACE_AVX512 {
 namespace {
 
+/// Bytes of the next weights that a tile asks for: `step` of both panels with each block, from `at` to `end`.
+struct Ahead {
+  int64_t at, end, step;
+};
+
 template <WideKind kKind, int MR, int NR>
-[[gnu::noinline]] void wide_tile(const WideArgs& p, int64_t row, int panel) {
+[[gnu::noinline]] void wide_tile(const WideArgs& p, int64_t row, int panel, const Ahead& ahead) {
   constexpr int kParts = kKind.group == 16 ? 2 : 1;
   const std::int8_t* a = p.a + row * p.k;
   const RowBlocks* rows = p.rows + row;
@@ -22,7 +27,11 @@ template <WideKind kKind, int MR, int NR>
 
   const std::uint8_t* w_of[NR];
   for (int j = 0; j < NR; ++j) w_of[j] = p.w->bytes[panel + j];
+  int64_t asked = ahead.at;
   for (int64_t b = 0; b < p.blocks; ++b, a += 32) {
+    for (const int64_t stop = min64(asked + ahead.step, ahead.end); asked < stop; asked += 64)
+      for (int j = 0; j < 2; ++j)
+        _mm_prefetch(reinterpret_cast<const char*>(p.next + j * p.next_stride + asked), _MM_HINT_T1);
     __m512i acc[kParts][MR][NR];
     start_sums<kKind.group>(rows, b, acc);
 #pragma GCC unroll 8
@@ -52,24 +61,27 @@ template <WideKind kKind, int MR, int NR>
 }
 
 template <WideKind kKind, int MR>
-void rows_of(const WideArgs& p, int64_t row) {
-  p.panels == 2 ? wide_tile<kKind, MR, 2>(p, row, 0) : wide_tile<kKind, MR, 1>(p, row, 0);
+void rows_of(const WideArgs& p, int64_t row, const Ahead& ahead) {
+  p.panels == 2 ? wide_tile<kKind, MR, 2>(p, row, 0, ahead) : wide_tile<kKind, MR, 1>(p, row, 0, ahead);
 }
 
-/// In tiles of MR rows and fewer, as equal as can be: kLeastWideRows or more make no tile of less than MR - 2.
+/// In tiles of MR rows and fewer, as equal as can be: kLeastWideRows or more make no tile of less than MR - 2. All of them
+/// together ask for the next weights, block by block: a burst would wait for memory, and the products behind it.
 template <WideKind kKind, int MR>
 void multiply(const WideArgs& p) {
   const int64_t tiles = (p.row_count + MR - 1) / MR;
-  int64_t row = 0, asked = 0;
-  for (int64_t t = 1; t <= tiles; ++t) {
-    const int64_t end = t * p.row_count / tiles;
+  Ahead ahead{0, p.next_bytes, 0};
+  int64_t row = 0;
+  for (int64_t t = 0; t < tiles; ++t) {
+    const int64_t end = (t + 1) * p.row_count / tiles, left = (ahead.end - ahead.at) / 64, blocks = (tiles - t) * p.blocks;
+    ahead.step = (left + blocks - 1) / blocks * 64;
     switch (MR - (end - row)) {
-      case 0: rows_of<kKind, MR>(p, row); break;
-      case 1: rows_of<kKind, MR - 1>(p, row); break;
-      default: rows_of<kKind, MR - 2>(p, row); break;
+      case 0: rows_of<kKind, MR>(p, row, ahead); break;
+      case 1: rows_of<kKind, MR - 1>(p, row, ahead); break;
+      default: rows_of<kKind, MR - 2>(p, row, ahead); break;
     }
     row = end;
-    ask_next(p, row, asked);
+    ahead.at = min64(ahead.end, ahead.at + p.blocks * ahead.step);
   }
 }
 

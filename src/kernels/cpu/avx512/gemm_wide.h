@@ -107,13 +107,6 @@ template <WideKind kKind>
   return out;
 }
 
-/// Asks for the next weights' share of the rows before `end`, so that they come while these rows' arithmetic runs.
-inline void ask_next(const WideArgs& p, int64_t end, int64_t& asked) {
-  for (const int64_t share = end * p.next_bytes / p.row_count; asked < share; asked += 64)
-    for (int j = 0; j < 2; ++j)
-      _mm_prefetch(reinterpret_cast<const char*>(p.next + j * p.next_stride + asked), _MM_HINT_T1);
-}
-
 /// acc_f += one block's sums times their scales, as params.h has it.
 template <WideKind kKind, int kParts, int MR, int NR>
 [[gnu::always_inline]] inline void add_scaled(const RowBlocks* rows, int64_t b, const __m512i (&acc)[kParts][MR][NR],

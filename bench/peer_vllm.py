@@ -1,0 +1,34 @@
+"""vLLM's CPU backend: one JSON line of tokens/s. Run by peers.py in vLLM's own environment. Usage: peer_vllm.py HF_DIR"""
+import json
+import os
+import random
+import sys
+import time
+
+threads = int(os.environ.get("PEER_THREADS", os.cpu_count()))
+os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", "4")
+os.environ.setdefault("VLLM_CPU_OMP_THREADS_BIND", f"0-{threads - 1}")
+os.environ.update(HF_HUB_OFFLINE="1", VLLM_NO_USAGE_STATS="1", VLLM_LOGGING_LEVEL="ERROR")
+
+
+def main():
+    from vllm import LLM, SamplingParams
+
+    llm = LLM(sys.argv[1], dtype="bfloat16", max_model_len=8192, max_num_seqs=32, enable_prefix_caching=False)
+    numbers = random.Random(1)
+
+    def seconds(batch, prompt, new):
+        prompts = [{"prompt_token_ids": [numbers.randint(1000, 100000) for _ in range(prompt)]} for _ in range(batch)]
+        begin = time.time()
+        llm.generate(prompts, SamplingParams(temperature=0, max_tokens=new, ignore_eos=True), use_tqdm=False)
+        return time.time() - begin
+
+    seconds(1, 16, 4)
+    print(json.dumps({"prefill 512": 512 / seconds(1, 512, 1),
+                      "decode 1": 64 / (seconds(1, 16, 65) - seconds(1, 16, 1)),
+                      "decode 8": 256 / (seconds(8, 128, 33) - seconds(8, 128, 1)),
+                      "decode 32": 1024 / (seconds(32, 128, 33) - seconds(32, 128, 1))}), flush=True)
+
+
+if __name__ == "__main__":
+    main()

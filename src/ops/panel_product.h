@@ -1,0 +1,49 @@
+#pragma once
+
+// Rows times a run of neighbouring panels of one packed matrix: what every op with a matrix product does in a tile.
+
+#include "ops/op.h"
+
+namespace millrace::ops {
+
+class PanelProduct {
+ public:
+  /// `rows`: the most that a step has, which says where the parts of q8_act activations lie.
+  PanelProduct(const PackedWeight& w, const kernels::KernelTable& kernels, int rows);
+
+  const PackedWeight& weight() const { return w_; }
+
+  /// c[r - row, i] (row stride c_stride) = sum_k x[r, k] w[i, k] for rows [row, row + rows) of x, in activation_type(w),
+  /// and the outputs i of panels [panel, panel + panels), counted from the first of them.
+  void run(std::byte* x, std::int64_t row, std::int64_t rows, std::int64_t panel, std::int64_t panels, float* c, std::int64_t c_stride) const;
+
+  /// Outputs of these panels; the last of a matrix may be partial.
+  std::int64_t columns(std::int64_t panel, std::int64_t panels) const;
+
+ private:
+  PackedWeight w_;
+  const kernels::KernelTable& kernels_;
+  kernels::gemm_q4_0_fn int_kernel_;  // nullptr: float weights
+  int max_rows_;
+};
+
+/// Work split of a product: a tile is row_block rows x panel_block panels. Tiles of one column chunk follow each other,
+/// so that a worker keeps its weights in L2 while the rows stream by.
+struct ProductTiling {
+  int row_block;
+  int panel_block;
+  int panel_chunks;
+
+  int row_blocks(int rows) const { return (rows + row_block - 1) / row_block; }
+};
+
+/// panel_block is a multiple of `unit` (but for the last chunk), and at most `most_panels`.
+ProductTiling choose_tiling(const PackedWeight& w, int max_rows, const SetupContext& ctx, int unit, std::int64_t most_panels);
+
+/// What a product of `rows` rows moves and computes.
+Work product_work(const PackedWeight& w, double rows);
+
+/// "512x576 -> 1536 q4_0"
+std::string product_shape(const PackedWeight& w, int rows);
+
+}  // namespace millrace::ops
