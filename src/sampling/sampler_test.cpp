@@ -8,7 +8,7 @@
 #include <numeric>
 #include <random>
 
-#include "sampling/softmax.h"
+#include "sampling/row_loops.h"
 
 namespace millrace::sampling {
 namespace {

@@ -19,8 +19,10 @@ inline bool better(const Candidate& a, const Candidate& b) {
   return a.logit != b.logit ? a.logit > b.logit : a.token < b.token;
 }
 
-/// The `n` best tokens (or all, if fewer) into `best`, in no order; weights are 0.
-void select_best(std::span<const float> logits, int n, std::vector<Candidate>& best);
+/// The `n` best tokens (or all, if fewer) into `best`, in no order; weights are 0. chunk_peaks: what find_peak gave, in
+/// any order; reorders them. `tokens` is scratch memory, as long as `logits`.
+void select_best(std::span<const float> logits, std::span<float> chunk_peaks, int n, std::span<TokenId> tokens,
+                 std::vector<Candidate>& best);
 
 /// The best tokens are those up to and with this one.
 struct Cut {
@@ -36,8 +38,12 @@ inline bool within(const Cut& cut, float logit, TokenId token) {
 /// `candidates` (not empty).
 Cut find_mass(std::vector<Candidate>& candidates, double mass);
 
-/// The same over a vocabulary. weights[i] = e^((logits[i] - max) / temperature); `candidates` is scratch memory.
-Cut find_mass(std::span<const float> logits, std::span<const float> weights, float max, float temperature, double mass,
-              std::vector<Candidate>& candidates);
+/// The same over a vocabulary; 0 < mass <= total. Row_loops.h says in which order sums are made.
+///
+///   weights     e^((logits[i] - max) * rate); `total` is what exp_sum gave with them
+///   tokens      scratch memory, as long as `logits`
+///   candidates  scratch memory
+Cut find_mass(std::span<const float> logits, std::span<const float> weights, float max, float rate, double mass,
+              double total, std::span<TokenId> tokens, std::vector<Candidate>& candidates);
 
 }  // namespace millrace::sampling
