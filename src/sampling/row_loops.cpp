@@ -51,6 +51,12 @@ double exp_sum(std::span<const float> logits, float max, float rate, std::span<f
                          chunk_sums.empty() ? nullptr : chunk_sums.data());
 }
 
+BoundedSum exp_sums_from(std::span<const float> logits, float max, float rate, std::span<float> weights, const Bounds& bounds) {
+  BoundedSum sums;
+  sums.all = loops().exp_sums_from(logits.data(), logits.size(), max, rate, weights.data(), bounds.data(), sums.from.data());
+  return sums;
+}
+
 BoundSums sums_from(std::span<const float> logits, std::span<const float> weights, const Bounds& bounds) {
   BoundSums sums;
   loops().sums_from(logits.data(), weights.data(), logits.size(), bounds.data(), sums.data());
@@ -63,6 +69,11 @@ double kept_sum(std::span<const float> logits, std::span<const float> weights, c
 
 std::size_t find_between(std::span<const float> logits, float low, float high, std::span<TokenId> tokens) {
   return loops().find_between(logits.data(), logits.size(), low, high, tokens.data());
+}
+
+std::size_t split(std::span<const float> logits, std::span<const float> weights, float low, float high,
+                  std::span<TokenId> tokens, std::span<double> chunk_sums) {
+  return loops().split(logits.data(), weights.data(), logits.size(), low, high, tokens.data(), chunk_sums.data());
 }
 
 }  // namespace millrace::sampling

@@ -40,10 +40,17 @@ Peak find_peak(std::span<const float> logits, std::span<float> chunk_peaks);
 /// all. Either may be empty: then it is not stored.
 double exp_sum(std::span<const float> logits, float max, float rate, std::span<float> weights, std::span<double> chunk_sums);
 
-/// For each bound the sum of the weights whose logit is at least that.
+/// exp_sum, and for each bound the sum of the weights whose logit is at least that.
 inline constexpr std::size_t kBounds = 4;
 using Bounds = std::array<float, kBounds>;
 using BoundSums = std::array<double, kBounds>;
+struct BoundedSum {
+  double all;
+  BoundSums from;
+};
+BoundedSum exp_sums_from(std::span<const float> logits, float max, float rate, std::span<float> weights, const Bounds& bounds);
+
+/// The same of weights that are there.
 BoundSums sums_from(std::span<const float> logits, std::span<const float> weights, const Bounds& bounds);
 
 /// Which weights a sum counts: those of at least `least_weight`, of a logit of at least `least_logit` up to and with
@@ -64,14 +71,20 @@ double kept_sum(std::span<const float> logits, std::span<const float> weights, c
 
 /// Writes each i with low <= logits[i] < high to `tokens`, as long as `logits`, rising; low > -inf. Returns how many.
 std::size_t find_between(std::span<const float> logits, float low, float high, std::span<TokenId> tokens);
+/// find_between, and chunk_sums[c] = the sum of the weights of the logits of at least `high` in chunk c.
+std::size_t split(std::span<const float> logits, std::span<const float> weights, float low, float high,
+                  std::span<TokenId> tokens, std::span<double> chunk_sums);
+
 /// The functions above at one level; for tests. An empty span is a null pointer.
 struct RowLoops {
   const char* level;
   void (*find_peak)(const float* logits, std::size_t n, Peak& peak, float* chunk_peaks);
   double (*exp_sum)(const float* logits, std::size_t n, float max, float rate, float* weights, double* chunk_sums);
+  double (*exp_sums_from)(const float* logits, std::size_t n, float max, float rate, float* weights, const float* bounds, double* sums);
   void (*sums_from)(const float* logits, const float* weights, std::size_t n, const float* bounds, double* sums);
   double (*kept_sum)(const float* logits, const float* weights, std::size_t n, const Kept& kept, double* chunk_sums);
   std::size_t (*find_between)(const float* logits, std::size_t n, float low, float high, TokenId* tokens);
+  std::size_t (*split)(const float* logits, const float* weights, std::size_t n, float low, float high, TokenId* tokens, double* chunk_sums);
 };
 
 /// All levels that this CPU runs, the one in use first.

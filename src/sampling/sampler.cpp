@@ -129,12 +129,14 @@ TokenId draw_top_k(std::span<const float> logits, float max, const Params& param
 /// Of all that top-p and min-p leave.
 TokenId draw_any(std::span<const float> logits, float max, const Params& params, double u, Scratch& scratch) {
   const float rate = rate_of(params.temperature);
-  double total = exp_sum(logits, max, rate, scratch.weights, scratch.chunk_sums);
-  Cut cut{kNever, static_cast<TokenId>(logits.size()) - 1};  // all
-  if (params.top_p < 1)
-    cut = find_mass(logits, scratch.weights, max, rate, double{params.top_p} * total, total, scratch.tokens, scratch.candidates);
-  const Kept kept(cut.logit, cut.token, params.min_p);  // the largest weight is 1
-  if (params.top_p < 1 || params.min_p > 0) total = kept_sum(logits, scratch.weights, kept, scratch.chunk_sums);
+  Nucleus kept_by_top_p{{kNever, static_cast<TokenId>(logits.size()) - 1}, 0};  // all
+  if (params.top_p < 1) {
+    kept_by_top_p = find_nucleus(logits, max, rate, params.top_p, scratch.weights, scratch.chunk_sums, scratch.tokens, scratch.candidates);
+  } else {
+    kept_by_top_p.sum = exp_sum(logits, max, rate, scratch.weights, scratch.chunk_sums);
+  }
+  const Kept kept(kept_by_top_p.cut.logit, kept_by_top_p.cut.token, params.min_p);  // the largest weight is 1
+  const double total = params.min_p > 0 ? kept_sum(logits, scratch.weights, kept, scratch.chunk_sums) : kept_by_top_p.sum;
   return draw(logits, kept, total, u, scratch);
 }
 

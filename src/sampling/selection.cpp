@@ -4,6 +4,7 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <numeric>
 
 #include "sampling/row_loops.h"
 
@@ -25,44 +26,44 @@ struct Bracket {
     }
   }
   bool one_value() const { return std::nextafter(low, kInfinity) >= high; }
+
+  /// Inside, even where few floats are.
+  float at(double part) const {
+    const float x = static_cast<float>(low + part * (static_cast<double>(high) - low));
+    return std::clamp(x, std::nextafter(low, kInfinity), std::nextafter(high, -kInfinity));
+  }
+  Bounds fifths() const { return {at(0.2), at(0.4), at(0.6), at(0.8)}; }
+
+  /// A sixteenth of it around where the cut is if the mass lies evenly.
+  Bracket guess(double mass) const {
+    const double part = (sum_low - mass) / (sum_low - sum_high);
+    return {at(part - 1.0 / 32), at(part + 1.0 / 32), 0, 0};
+  }
 };
 
 /// Four bounds near the cut, from one token in 32: the mass of a bin of logits there stands for that of the row. The
-/// estimate's deviation is sqrt(p (1 - p) / n) for equal weights; the bounds are one and three of it away.
-Bounds sampled_bounds(std::span<const float> logits, std::span<const float> weights, float max, float rate, double share) {
+/// estimate's deviation is sqrt(p (1 - p) / n) for equal weights; the bounds are one and three of it away. `weights` is
+/// scratch memory, [vocab].
+Bounds sampled_bounds(std::span<const float> logits, float max, float rate, double share, std::span<float> weights) {
   constexpr std::size_t kTogether = 16, kStride = 32 * kTogether;
   constexpr int kBinsPerUnit = 128, kBins = 24 * kBinsPerUnit;
+  std::size_t n = 0;
+  for (std::size_t begin = 0; begin + kTogether <= logits.size(); begin += kStride, n += kTogether)
+    std::copy_n(logits.begin() + static_cast<std::ptrdiff_t>(begin), kTogether, weights.begin() + static_cast<std::ptrdiff_t>(n));
+  const double total = exp_sum(weights.first(n), max, rate, weights.first(n), {});
   float bins[kBins] = {};
-  double total = 0, n = 0;
-  for (std::size_t begin = 0; begin + kTogether <= logits.size(); begin += kStride)
-    for (std::size_t i = begin; i < begin + kTogether; ++i) {
-      const float distance = (max - logits[i]) * rate;
-      bins[distance < 24 ? static_cast<int>(distance * kBinsPerUnit) : kBins - 1] += weights[i];
-      total += weights[i];
-      ++n;
-    }
-  const double deviation = std::sqrt(share * (1 - share) / n);
-  const double shares[kBounds] = {share - 3 * deviation, share - deviation, share + deviation, share + 3 * deviation};
-  Bounds bounds;
-  double sum = 0;
-  int bin = 0;
-  for (std::size_t b = 0; b < kBounds; ++b) {
-    for (; bin < kBins && sum < shares[b] * total; ++bin) sum += bins[bin];
-    bounds[b] = max - static_cast<float>(bin) / kBinsPerUnit / rate;
+  for (std::size_t i = 0; i < n; ++i) {
+    const float distance = (max - logits[i / kTogether * kStride + i % kTogether]) * rate;
+    bins[distance < 24 ? static_cast<int>(distance * kBinsPerUnit) : kBins - 1] += weights[i];
   }
-  return bounds;
-}
-
-/// Four bounds around where the cut is if the mass lies evenly in the bracket; or four that cut it into fifths.
-Bounds inner_bounds(const Bracket& bracket, double mass, bool fifths) {
-  const double width = static_cast<double>(bracket.high) - bracket.low;
-  const double guess = (bracket.sum_low - mass) / (bracket.sum_low - bracket.sum_high);
-  const double steps[kBounds] = {-1.0 / 16, -1.0 / 64, 1.0 / 64, 1.0 / 16};
+  const double deviation = std::sqrt(share * (1 - share) / static_cast<double>(n));
+  const double shares[kBounds] = {share + 3 * deviation, share + deviation, share - deviation, share - 3 * deviation};
   Bounds bounds;
+  double sum = total;
+  int bin = kBins;
   for (std::size_t b = 0; b < kBounds; ++b) {
-    const double at = fifths ? static_cast<double>(b + 1) / 5 : guess + steps[b];
-    // At least one of them moves the bracket, as long as a float lies inside.
-    bounds[b] = std::clamp(static_cast<float>(bracket.low + at * width), std::nextafter(bracket.low, kInfinity), std::nextafter(bracket.high, -kInfinity));
+    while (bin > 0 && sum > shares[b] * total) sum -= bins[--bin];
+    bounds[b] = max - static_cast<float>(bin) / kBinsPerUnit / rate;
   }
   return bounds;
 }
@@ -110,33 +111,61 @@ Cut find_mass(std::vector<Candidate>& candidates, double mass) {
   return {candidates[lo].logit, candidates[lo].token};
 }
 
-Cut find_mass(std::span<const float> logits, std::span<const float> weights, float max, float rate, double mass,
-              double total, std::span<TokenId> tokens, std::vector<Candidate>& candidates) {
+Nucleus find_nucleus(std::span<const float> logits, float max, float rate, double share, std::span<float> weights,
+                     std::span<double> chunk_sums, std::span<TokenId> tokens, std::vector<Candidate>& candidates) {
   constexpr std::size_t kFew = 512;
   // Weights end at a distance of 88.
-  Bracket bracket{std::max(max - 90 / rate, -std::numeric_limits<float>::max()), std::nextafter(max, kInfinity), total, 0};
-  const bool sample = logits.size() >= 32 * kFew;
-  bool fifths = !sample;
-  for (bool first = true; !bracket.one_value() && logits.size() > kFew; first = false) {
+  Bracket bracket{std::max(max - 90 / rate, -std::numeric_limits<float>::max()), std::nextafter(max, kInfinity), 0, 0};
+  const bool worth_it = logits.size() >= 32 * kFew;
+  const Bounds bounds = worth_it ? sampled_bounds(logits, max, rate, share, weights) : bracket.one_value() ? Bounds{} : bracket.fifths();
+  const BoundedSum sums = exp_sums_from(logits, max, rate, weights, bounds);
+  const double mass = share * sums.all;
+  bracket.sum_low = sums.all;
+  bracket.narrow(bounds, sums.from, mass);
+
+  double sum = 0;
+  std::span<const TokenId> undecided;
+  const auto look = [&](const Bracket& b) {
+    undecided = tokens.first(split(logits, weights, b.low, b.high, tokens, chunk_sums));
+    sum = std::accumulate(chunk_sums.begin(), chunk_sums.end(), 0.0);
+  };
+  const auto weight_of = [&](TokenId token) -> double { return weights[static_cast<std::size_t>(token)]; };
+  for (bool found = false; !found;) {
     // None of the undecided has less weight than the lowest would.
     const double most = (bracket.sum_low - bracket.sum_high) / exp_of_negative((bracket.low - max) * rate);
-    if (most <= kFew) break;
-    const Bounds bounds = first && sample ? sampled_bounds(logits, weights, max, rate, mass / total) : inner_bounds(bracket, mass, fifths);
-    const double width = static_cast<double>(bracket.high) - bracket.low;
-    bracket.narrow(bounds, sums_from(logits, weights, bounds), mass);
-    fifths = static_cast<double>(bracket.high) - bracket.low > width / 4;  // the guess was wrong
+    if (bracket.one_value() || logits.size() <= kFew || most <= kFew) {
+      look(bracket);
+      break;
+    }
+    if (most <= 16 * kFew) {
+      const Bracket guess = bracket.guess(mass);
+      look(guess);
+      double with_undecided = sum;
+      for (const TokenId token : undecided) with_undecided += weight_of(token);
+      found = sum < mass && mass <= with_undecided;
+    }
+    if (!found) {
+      const Bounds fifths = bracket.fifths();
+      bracket.narrow(fifths, sums_from(logits, weights, fifths), mass);
+    }
   }
-  const std::span<const TokenId> undecided = tokens.first(find_between(logits, bracket.low, bracket.high, tokens));
-  double left = mass - bracket.sum_high;
+
+  Cut cut;
   if (bracket.one_value()) {  // equals: by id
-    const double weight = weights[static_cast<std::size_t>(undecided[0])];
     std::size_t last = 0;
-    for (; last + 1 < undecided.size() && left > weight; ++last) left -= weight;
-    return {bracket.low, undecided[last]};
+    for (double left = mass - sum; last + 1 < undecided.size() && left > weight_of(undecided[last]); ++last) left -= weight_of(undecided[last]);
+    cut = {bracket.low, undecided[last]};
+  } else {
+    candidates.clear();
+    for (const TokenId token : undecided) candidates.push_back({token, logits[static_cast<std::size_t>(token)], weights[static_cast<std::size_t>(token)]});
+    cut = find_mass(candidates, mass - sum);
   }
-  candidates.clear();
-  for (const TokenId token : undecided) candidates.push_back({token, logits[static_cast<std::size_t>(token)], weights[static_cast<std::size_t>(token)]});
-  return find_mass(candidates, left);
+  for (const TokenId token : undecided) {
+    if (!within(cut, logits[static_cast<std::size_t>(token)], token)) continue;
+    chunk_sums[static_cast<std::size_t>(token) / kChunk] += weight_of(token);
+    sum += weight_of(token);
+  }
+  return {cut, sum};
 }
 
 }  // namespace millrace::sampling

@@ -38,12 +38,18 @@ inline bool within(const Cut& cut, float logit, TokenId token) {
 /// `candidates` (not empty).
 Cut find_mass(std::vector<Candidate>& candidates, double mass);
 
-/// The same over a vocabulary; 0 < mass <= total. Row_loops.h says in which order sums are made.
+/// Top-p over a vocabulary: where the fewest best end whose weights sum to at least `share` of all, (0, 1); and the sum
+/// of those. row_loops.h says in which order sums are made.
 ///
-///   weights     e^((logits[i] - max) * rate); `total` is what exp_sum gave with them
-///   tokens      scratch memory, as long as `logits`
+///   weights     out, [vocab]: e^((logits[i] - max) * rate)
+///   chunk_sums  out, [chunks]: of the weights within
+///   tokens      scratch memory, [vocab]
 ///   candidates  scratch memory
-Cut find_mass(std::span<const float> logits, std::span<const float> weights, float max, float rate, double mass,
-              double total, std::span<TokenId> tokens, std::vector<Candidate>& candidates);
+struct Nucleus {
+  Cut cut;
+  double sum = 0;
+};
+Nucleus find_nucleus(std::span<const float> logits, float max, float rate, double share, std::span<float> weights,
+                     std::span<double> chunk_sums, std::span<TokenId> tokens, std::vector<Candidate>& candidates);
 
 }  // namespace millrace::sampling
