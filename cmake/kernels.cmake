@@ -3,7 +3,7 @@
 #
 # No contraction: with it GCC fuses a product and a sum that are two roundings in params.h.
 set(generic_flags $<$<CONFIG:Release>:-O3> -ffp-contract=off)
-if(MILLRACE_FUZZ)  # fuzzers link kernels and never run one
+if(MILLRACE_FUZZ)  # fuzzers link these and never run one
   list(APPEND generic_flags -fno-sanitize=all -O1)
 endif()
 set(avx2_flags ${generic_flags} -mavx2 -mfma -mf16c)
@@ -34,6 +34,17 @@ foreach(level generic ${levels})
 endforeach()
 set_target_properties(kernels PROPERTIES SOURCES "${kernel_sources}")
 
+# The loops of sampling: one source for all levels, so one width of register each and nothing beyond.
+if(avx2 IN_LIST levels)
+  set(sampling_avx2_flags -mavx2)
+  set(sampling_avx512_flags -mavx512f)
+endif()
+foreach(level generic avx2 avx512)
+  set_source_files_properties(src/sampling/${level}/row_loops.cpp PROPERTIES SKIP_PRECOMPILE_HEADERS ON
+    COMPILE_OPTIONS "${generic_flags};${sampling_${level}_flags}")
+endforeach()
+set_source_files_properties(src/sampling/row_loops.cpp PROPERTIES COMPILE_OPTIONS -ffp-contract=off)
+
 # Headers of these folders compile with those flags only, so not alone.
 get_target_property(kernel_headers kernels HEADER_SET)
 list(FILTER kernel_headers EXCLUDE REGEX "/cpu/(avx|amx|neon)")
@@ -41,8 +52,11 @@ set_target_properties(kernels PROPERTIES HEADER_SET "${kernel_headers}")
 
 if(MILLRACE_TESTS AND NOT MILLRACE_FUZZ)
   if(NOT MILLRACE_SANITIZE)  # a sanitizer puts weak symbols of its own into every object
+    if(TARGET sampling)  # not in a cross build
+      set(sampling_objects "$<FILTER:$<TARGET_OBJECTS:sampling>,INCLUDE,/avx[0-9]+/>")
+    endif()
     add_test(NAME kernel_objects COMMAND ${PROJECT_SOURCE_DIR}/tools/check_kernel_objects.py ${CMAKE_NM}
-             "$<FILTER:$<TARGET_OBJECTS:kernels>,INCLUDE,/cpu/(avx|amx|neon)>" COMMAND_EXPAND_LISTS)
+             "$<FILTER:$<TARGET_OBJECTS:kernels>,INCLUDE,/cpu/(avx|amx|neon)>" ${sampling_objects} COMMAND_EXPAND_LISTS)
   endif()
 
   # emulate(avx512 ...): the files of these levels once more, into kernels_test, without their flags: they compile to

@@ -25,7 +25,8 @@ struct OpTime {
 double arithmetic_roof(const Roof& roof, ops::Arithmetic kind);
 
 /// Runs steps of random tokens on an idle model, a prompt of `prompt_tokens` and then `batches` of one token each behind
-/// `context` others. What the KV cache held is lost. Order: that of the graph.
+/// `context` others, each drawn from at temperature 0.8 and top_p 0.95 (the row task, last of a step). What the KV cache
+/// held is lost. Order: that of the graph.
 Result<std::vector<OpTime>> time_ops(model::Model& model, int prompt_tokens, std::span<const int> batches, int context);
 
 /// The same of long ones: the last `chunk` tokens of a prompt, and one token behind `context` others.

@@ -47,15 +47,27 @@ void BenchReport::add_decode(int batch, double tokens_per_s, double context) {
           .flops_per_s = decode_flops(costs, batch, context) * steps_per_s, .roof_share = 0, .bound = ""});
 }
 
+double BenchReport::sampling_share(int batch) const {
+  double all = 0, sampling = 0;
+  for (const OpTime& op : ops) {
+    if (op.work != "decode" || op.batch != batch) continue;
+    all += op.us;
+    if (op.op == "row_task") sampling += op.us;
+  }
+  return all > 0 ? sampling / all : 0;
+}
+
 nlohmann::ordered_json BenchReport::to_json() const {
   nlohmann::ordered_json out;
   out["machine"] = {{"cpu", device::topology().cpu_model}, {"isa", kernels::to_string(isa)}, {"threads", threads},
                     {"roof", {{"int8_gops", roof.int8_gops}, {"bf16_gflops", roof.bf16_gflops}, {"f32_gflops", roof.f32_gflops}, {"read_gbs", roof.read_gbs}, {"barrier_us", roof.barrier_us}}}};
   out["model"] = {{"file", file}, {"arch", arch}, {"weights_bytes", costs.weights_bytes}, {"kv_bytes_per_token", costs.kv_bytes_per_token}};
   out["rows"] = nlohmann::ordered_json::array();
-  for (const BenchRow& row : rows)
+  for (const BenchRow& row : rows) {
     out["rows"].push_back({{"work", row.work}, {"tokens", row.tokens}, {"batch", row.batch}, {"tokens_per_s", row.tokens_per_s},
                            {"bytes_per_s", row.bytes_per_s}, {"flops_per_s", row.flops_per_s}, {"roof_share", row.roof_share}, {"bound", row.bound}});
+    if (row.work == "decode") out["rows"].back()["sampling_share"] = sampling_share(row.batch);
+  }
   out["ops"] = nlohmann::ordered_json::array();
   for (const OpTime& op : ops) {
     const OpRates rates = rates_of(op, roof);
@@ -81,7 +93,9 @@ std::string BenchReport::to_text() const {
       double sum = 0;
       for (const OpTime& o : ops)
         if (o.work == op.work && o.batch == op.batch) sum += o.us;
-      out += fmt::format("\n{} {}, one step: {:.0f} us\n{:>9} {:>8} {:>8} {:>7} {:>5}  op, place, shape\n", op.work, op.batch, sum, "us", "launches", "GFLOP/s", "GB/s",
+      const double drawn = op.work == "decode" ? sampling_share(op.batch) * 100 : 0;
+      out += fmt::format("\n{} {}, one step: {:.0f} us{}\n{:>9} {:>8} {:>8} {:>7} {:>5}  op, place, shape\n", op.work, op.batch, sum,
+                         drawn > 0 ? fmt::format(", {:.1f} % of it draws at temperature 0.8, top_p 0.95", drawn) : "", "us", "launches", "GFLOP/s", "GB/s",
                          "roof");
     }
     const OpRates rates = rates_of(op, roof);

@@ -32,6 +32,9 @@ struct BenchReport {
   std::vector<BenchRow> rows;
   std::vector<OpTime> ops;
 
+  /// Part of a decode step of `batch` streams that goes into drawing tokens, from `ops`; 0 when it was not measured.
+  double sampling_share(int batch) const;
+
   void add_prefill(int tokens, double tokens_per_s);
   /// `context`: cached tokens of each stream, on average.
   void add_decode(int batch, double tokens_per_s, double context);

@@ -55,6 +55,15 @@ TEST(BenchReport, a_launch_is_held_against_the_roof_of_its_own_arithmetic) {
   EXPECT_NE(report.to_text().find("linear, layers.*.ffn, 1x32 -> 64 q4_0"), std::string::npos);
 }
 
+TEST(BenchReport, the_share_of_sampling_is_that_of_the_row_task) {
+  auto report = report_on({.int8_gops = 8, .bf16_gflops = 0, .f32_gflops = 1, .read_gbs = 1});
+  report.add_decode(8, 80, 200);
+  report.ops = {{.work = "decode", .batch = 8, .op = "linear", .us = 97}, {.work = "decode", .batch = 8, .op = "row_task", .us = 3}, {.work = "decode", .batch = 1, .op = "linear", .us = 50}};
+  EXPECT_DOUBLE_EQ(report.to_json()["rows"][0]["sampling_share"].get<double>(), 0.03);
+  EXPECT_NE(report.to_text().find("decode 8, one step: 100 us, 3.0 % of it draws"), std::string::npos);
+  EXPECT_DOUBLE_EQ(report.sampling_share(1), 0);
+}
+
 TEST(BenchReport, layers_count_as_one_place) {
   EXPECT_EQ(any_layer("layers.17.ffn"), "layers.*.ffn");
   EXPECT_EQ(any_layer("output"), "output");

@@ -82,6 +82,21 @@ TEST(EngineIdentity, any_batch_chunk_and_cache_setting_gives_the_texts_of_solo_r
         }
 }
 
+TEST(EngineIdentity, rows_drawn_by_any_worker_give_the_texts_of_solo_runs) {  // A21
+  const FakeTokenizer tokenizer;
+  for (const int workers : {1, 2, 4}) {
+    SCOPED_TRACE(std::to_string(workers) + " workers");
+    std::vector<Request> requests = mixed_requests(16, 3);
+    for (std::size_t i = 0; i < requests.size(); i += 4) {  // a row that is drawn from and handed out
+      requests[i].prompt_rows = model::Outputs::all;
+      requests[i].row_sink = [](auto...) {};
+    }
+    Engine engine(std::make_unique<FakeRunner>(FakeRunnerOptions{.blocks = 300, .step_outputs = 64, .workers = workers}), tokenizer, {.check_invariants = true});
+    expect_all_as_alone(engine, requests);
+    expect_every_block_back(engine);
+  }
+}
+
 TEST(EngineIdentity, twenty_requests_in_a_pool_of_a_quarter_of_the_need_give_the_texts_of_solo_runs) {  // A21, B1, B4
   const FakeTokenizer tokenizer;
   std::uint64_t preemptions = 0;

@@ -35,7 +35,7 @@ class LiveRequest {
 
   bool late(Microseconds now) const { return request_.timeout_us > 0 && now - submitted_us_ >= request_.timeout_us; }
 
-  /// The token for `position`, from a copy of its row that may be overwritten.
+  /// The token for `position`, from its row, which is overwritten. Any thread, while nobody changes the request.
   sampling::Sampled draw(std::span<float> logits, int position) const;
 
   /// Adds a drawn token; the reason when the request ends with it.

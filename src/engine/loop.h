@@ -13,6 +13,7 @@
 
 #include "engine/engine.h"
 #include "engine/live_request.h"
+#include "engine/step_draws.h"
 #include "engine/step_input.h"
 #include "kv/cache_groups.h"
 #include "sched/scheduler.h"
@@ -48,6 +49,7 @@ class Engine::Loop {
   // loop_step.cpp
   void step();
   void start_slices(Microseconds now);
+  void prepare_draws();
   void read_outputs(const model::StepOutputs& outputs);
   bool hand_out_rows(const sched::Slice& slice, std::span<const float> rows, int width);
   void settle(const sched::Slice& slice, sampling::Sampled sampled, Microseconds now);
@@ -69,9 +71,9 @@ class Engine::Loop {
   // One step's worth, kept to use the memory again.
   sched::StepPlan plan_;
   StepInput input_;
+  StepDraws draws_;
   std::vector<sampling::Sampled> sampled_;          // [slices]
   std::vector<std::span<const TokenId>> accepted_;  // [slices]
-  std::vector<float> row_;                          // [vocab]
   std::vector<SeqId> ending_;
 
   std::mutex mutex_;

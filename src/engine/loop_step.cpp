@@ -1,4 +1,4 @@
-// One step of the engine: plan, run, draw, commit, deliver.
+// One step of the engine: plan, run (the workers draw, too), commit, deliver.
 
 #include <algorithm>
 #include <exception>
@@ -19,9 +19,10 @@ void Engine::Loop::step() {
   start_slices(begun_us);
   copy_blocks(*runner_, plan_);
   build_slices(scheduler_, plan_, groups_.n_groups(), input_);
+  prepare_draws();
 
   const Microseconds submitted_us = now_us();
-  const auto outputs = runner_->wait(runner_->submit(input_.slices));
+  const auto outputs = runner_->wait(runner_->submit(input_.slices, draws_.task()));
   const Microseconds ran_us = now_us();
   metrics_.steps_total.add();
   metrics_.step_us.record(static_cast<std::uint64_t>(ran_us - submitted_us));
@@ -49,6 +50,17 @@ void Engine::Loop::start_slices(Microseconds now) {
   if (n_started == 0) return;
   const std::lock_guard lock(mutex_);
   n_queued_ -= n_started;
+}
+
+/// Slices in their order, as the runner returns their rows.
+void Engine::Loop::prepare_draws() {
+  draws_.clear();
+  for (const sched::Slice& slice : plan_.slices) {
+    const bool all = slice.outputs == sched::Outputs::all;
+    if (!all && slice.outputs != sched::Outputs::last) continue;
+    draws_.skip((all ? slice.count : 1) - (slice.draws ? 1 : 0));
+    if (slice.draws) draws_.add(*live_.at(slice.seq), slice.first + slice.count, /*keep=*/all);
+  }
 }
 
 void Engine::Loop::read_outputs(const model::StepOutputs& outputs) {
@@ -83,8 +95,7 @@ void Engine::Loop::read_outputs(const model::StepOutputs& outputs) {
     const int width = slice.outputs == sched::Outputs::hidden ? info().dim : info().vocab_size;
     if (whole_rows && !hand_out_rows(slice, rows, width)) continue;
     if (!slice.draws) continue;
-    row_.assign(rows.end() - static_cast<std::ptrdiff_t>(vocab), rows.end());
-    sampled_[i] = live_.at(slice.seq)->draw(row_, slice.first + slice.count);
+    sampled_[i] = draws_.take((outputs.logits.size() - logits.size()) / vocab - 1);
     accepted_[i] = std::span(&sampled_[i].token, 1);
   }
   scheduler_.commit(plan_, accepted_);

@@ -29,6 +29,8 @@ Result<std::unique_ptr<Plan>> Plan::make(const Graph& graph, Bucket most, const 
   plan->place_values(graph, most, plan->group(graph));
   for (const BoundLaunch& launch : plan->bound_launches_)
     plan->launches_.push_back({run_launch, &launch, plan->nodes_[static_cast<std::size_t>(plan->order_[static_cast<std::size_t>(launch.phases[0].begin)])].name.data(), alone});
+  plan->logits_width_ = graph.value(graph.logits).desc.row_bytes() / sizeof(float);
+  plan->launches_.push_back({run_row_task, plan.get(), "row_task", row_task_alone});
   return plan;
 }
 
@@ -160,6 +162,20 @@ void Plan::run_launch(const void* launch, const void* run, device::Worker& worke
   for (const BoundPhase& phase : bound.phases) bound.plan->run_phase(phase, *static_cast<const StepRun*>(run), worker);
 }
 
+bool Plan::row_task_alone(const void*, const void* run) noexcept {
+  const ops::StepArgs& step = *static_cast<const StepRun*>(run)->step;
+  return !step.row_task.run || step.logits <= 1;
+}
+
+void Plan::run_row_task(const void* plan, const void* run, device::Worker& worker) noexcept {
+  const ops::StepArgs& step = *static_cast<const StepRun*>(run)->step;
+  if (!step.row_task.run) return;
+  const std::size_t width = static_cast<const Plan*>(plan)->logits_width_;
+  worker.for_tiles(step.logits, [&](int row) {
+    step.row_task.run(step.row_task.context, row, {reinterpret_cast<float*>(step.logits_out) + static_cast<std::size_t>(row) * width, width});
+  });
+}
+
 void Plan::run_phase(const BoundPhase& phase, const StepRun& run, device::Worker& worker) const noexcept {
   const auto node = [&](int i) -> const BoundNode& { return nodes_[static_cast<std::size_t>(order_[static_cast<std::size_t>(i)])]; };
   std::array<Io, kMaxChain> io;
@@ -198,6 +214,10 @@ std::vector<Plan::OpRow> Plan::rows(const ops::StepArgs& step) const {
       join(row.tiling, node.op->tiling(), ", ");
     }
     out.push_back(std::move(row));
+  }
+  if (step.row_task.run) {
+    const double values = static_cast<double>(step.logits) * static_cast<double>(logits_width_);
+    out.push_back({.scope = "logits", .op = "row_task", .work = {.bytes = values * sizeof(float)}, .shape = std::to_string(step.logits) + "x" + std::to_string(logits_width_), .tiling = ""});
   }
   return out;
 }

@@ -45,13 +45,14 @@ class Plan {
   /// Errors: unsupported (an op without a kernel), naming the op's scope.
   static Result<std::unique_ptr<Plan>> make(const Graph& graph, Bucket most, const PlanContext& context);
 
-  /// The step's one submission; its `step` argument is a StepRun.
+  /// The step's one submission; its `step` argument is a StepRun. The last launch is the step's row task, over its logits.
   std::span<const device::Launch> launches() const { return launches_; }
 
   std::size_t arena_bytes() const { return arena_bytes_; }
   std::size_t scratch_bytes() const { return scratch_bytes_; }  // per worker
 
-  /// One row per launch, for profiles and `bench`: the ops that it runs, joined by "+".
+  /// One row per launch, for profiles and `bench`: the ops that it runs, joined by "+". A step without a row task has no
+  /// row for it.
   struct OpRow { std::string scope, op; ops::Work work; std::string shape, tiling; };
   std::vector<OpRow> rows(const ops::StepArgs& step) const;
 
@@ -76,13 +77,15 @@ class Plan {
   static Io operands_of(const BoundNode& node, const StepRun& run);
   static bool alone(const void* launch, const void* run) noexcept;
   static void run_launch(const void* launch, const void* run, device::Worker& worker) noexcept;
+  static bool row_task_alone(const void* plan, const void* run) noexcept;
+  static void run_row_task(const void* plan, const void* run, device::Worker& worker) noexcept;
   void run_phase(const BoundPhase& phase, const StepRun& run, device::Worker& worker) const noexcept;
 
   std::vector<BoundNode> nodes_;
   std::vector<int> order_;  // nodes by launch and phase
   std::vector<BoundLaunch> bound_launches_;
   std::vector<device::Launch> launches_;
-  std::size_t arena_bytes_ = 0, scratch_bytes_ = 0;
+  std::size_t arena_bytes_ = 0, scratch_bytes_ = 0, logits_width_ = 0;
 };
 
 /// Bytes of a value for a bucket.

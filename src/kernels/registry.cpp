@@ -7,7 +7,7 @@
 
 #include <algorithm>
 #include <array>
-#include <ranges>
+#include <iterator>
 #include <vector>
 
 #include "kernels/cpu/x86_features.h"
@@ -56,10 +56,8 @@ constexpr std::string_view kNames[] = {"generic", "avx2", "avx_vnni", "avx512", 
 
 /// Whether `isa` is `part` or built on it.
 bool includes(Isa isa, Isa part) {
-  for (const Level& level : kLevels | std::views::reverse) {
-    if (isa == part) break;
-    if (level.isa == isa) isa = level.base;
-  }
+  for (auto level = std::rbegin(kLevels); level != std::rend(kLevels) && isa != part; ++level)
+    if (level->isa == isa) isa = level->base;
   return isa == part;
 }
 

@@ -87,13 +87,14 @@ class CpuModel final : public Model {
   const RunnerInfo& info() const override { return info_; }
   const MemoryEstimate& memory() const override { return memory_; }
 
-  Ticket submit(std::span<const StepSlice> slices) override {
+  Ticket submit(std::span<const StepSlice> slices, RowTask task) override {
     MILLRACE_CHECK(submitted_ - waited_ < 2, "a third step submitted while two are under way");
     Slot& slot = slots_[static_cast<std::size_t>(submitted_ % 2)];
     const ops::StepArgs& step = slot.builder->build(slices);
     MILLRACE_CHECK(step.tokens <= options_.max_step_tokens && step.outputs <= options_.max_step_outputs,
                    "a step of " + std::to_string(step.tokens) + " tokens and " + std::to_string(step.outputs) + " outputs");
     slot.builder->set_results(slot.logits.data(), slot.hidden.data());
+    slot.builder->set_row_task(task);
     auto plan = plans_->find(step.tokens, step.outputs, step.logits);
     MILLRACE_CHECK(plan.ok(), plan.ok() ? "" : plan.error().message);  // the largest one was made at load
     slot.plan = *plan;
@@ -120,7 +121,7 @@ class CpuModel final : public Model {
   }
 
   void profile(bool on) override {
-    profile_us_.assign(on ? declared_.graph->nodes.size() : 0, 0.0);  // a launch has a node or more
+    profile_us_.assign(on ? declared_.graph->nodes.size() + 1 : 0, 0.0);  // a launch has a node or more; the row task
     stream_->group().profile(profile_us_);
   }
   std::vector<OpProfile> profiled() const override {

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+#include <atomic>
 #include <cmath>
 #include <cstring>
 
@@ -234,6 +236,53 @@ TEST(Model, a_decode_plan_attends_through_the_block_table_and_keeps_its_tilings)
   }
   EXPECT_EQ(tilings[0], tilings[1]);
   EXPECT_NE(tilings[0].find("linear rows=1 panels="), std::string::npos);
+}
+
+// The task sees each row of logits once, and what it leaves is what comes back; other rows are none of its business.
+TEST(Model, a_row_task_runs_once_for_each_row_of_logits) {
+  struct Seen {
+    std::vector<float> rows;  // [rows, vocab]
+    std::array<std::atomic<int>, 64> calls{};
+  };
+  const decltype(RowTask::run) run = [](void* context, int row, std::span<float> logits) noexcept {
+    auto& seen = *static_cast<Seen*>(context);
+    ++seen.calls[static_cast<std::size_t>(row)];
+    std::ranges::copy(logits, seen.rows.begin() + static_cast<std::ptrdiff_t>(static_cast<std::size_t>(row) * logits.size()));
+    logits[0] = static_cast<float>(row);
+  };
+  const io::testing::ScratchFolder scratch;
+  const TinyModel tiny;
+  const std::string path = folder_of(scratch, tiny);
+  const auto vocab = static_cast<std::size_t>(tiny.vocab);
+  for (const int threads : {1, 2, 3}) {
+    LoadOptions with = options();
+    with.threads = threads;
+    Harness h(path, with);
+    std::vector<testing::Stream> streams;
+    std::vector<std::span<const BlockId>> tables;
+    for (int i = 0; i < 7; ++i) streams.push_back(h.stream(random_tokens(5 + i, tiny.vocab, static_cast<unsigned>(i)), 2 * i));
+    for (const testing::Stream& s : streams) tables.emplace_back(s.blocks);
+    const Outputs asked[] = {Outputs::last, Outputs::none, Outputs::all, Outputs::hidden, Outputs::last, Outputs::all, Outputs::none};
+    const int most[] = {1, 3, 7};  // slices of the step
+    for (const int n : most) {
+      std::vector<StepSlice> slices;
+      std::size_t rows = 0;
+      for (std::size_t i = 0; i < static_cast<std::size_t>(n); ++i) {
+        slices.push_back({.tokens = streams[i].tokens, .first = 0, .block_tables = {&tables[i], 1}, .outputs = asked[i]});
+        rows += asked[i] == Outputs::last ? 1 : asked[i] == Outputs::all ? streams[i].tokens.size() : 0;
+      }
+      const StepOutputs plain = h.model().wait(h.model().submit(slices)).value();
+      const std::vector<float> want(plain.logits.begin(), plain.logits.end()), want_hidden(plain.hidden.begin(), plain.hidden.end());
+      ASSERT_EQ(want.size(), rows * vocab);
+      Seen seen;
+      seen.rows.resize(rows * vocab);
+      const StepOutputs out = h.model().wait(h.model().submit(slices, {run, &seen})).value();
+      for (std::size_t r = 0; r < seen.calls.size(); ++r) EXPECT_EQ(seen.calls[r], r < rows ? 1 : 0) << "row " << r;
+      EXPECT_EQ(seen.rows, want) << threads << " threads, " << n << " slices";
+      for (std::size_t r = 0; r < rows; ++r) EXPECT_EQ(out.logits[r * vocab], static_cast<float>(r));
+      EXPECT_TRUE(std::ranges::equal(out.hidden, want_hidden));
+    }
+  }
 }
 
 // What one more layer adds: q, k, v | rope + cache write | attend and quantize | output | add + norm + quantize | gate and up

@@ -8,6 +8,7 @@
 
 #include "base/ids.h"
 #include "base/result.h"
+#include "ops/step.h"
 
 namespace millrace::model {
 
@@ -25,6 +26,10 @@ struct StepSlice {
   bool whole = false;  // must not be chunked: rows attend to later rows of the slice too (bidirectional encoders)
   int adapter = 0;     // LoRA slot; 0 = none
 };
+
+/// Runs on the workers for each row of the step's logits before the step is over: what draws tokens. Rows count as in
+/// StepOutputs, which has them as the task left them.
+using RowTask = ops::RowTask;
 
 struct Ticket { std::int64_t step = 0; };
 
@@ -58,7 +63,8 @@ class Runner {
 
   /// Hands a step to the lane and returns at once; one more may be submitted while it runs. `slices` and what they
   /// point to are copied. The blocks named are written by the step: distinct slices never share a block they write.
-  virtual Ticket submit(std::span<const StepSlice> slices) = 0;
+  /// What `task` points to stays valid until wait() returns.
+  virtual Ticket submit(std::span<const StepSlice> slices, RowTask task = {}) = 0;
 
   /// Blocks until the step has run. Tickets are waited for in the order of their submits.
   /// Errors: exhausted (device memory), cancelled (the runner stops). Any other device failure is fatal.

@@ -20,6 +20,7 @@ class StepBuilder {
   const ops::StepArgs& build(std::span<const StepSlice> slices);
 
   const ops::StepArgs& step() const { return step_; }
+  void set_row_task(const ops::RowTask& task) { step_.row_task = task; }
   void set_results(std::byte* logits, std::byte* hidden) { step_.logits_out = logits, step_.hidden_out = hidden; }
 
  private:

@@ -29,6 +29,13 @@ struct SliceArgs {
   int attend_tile;            // attention tiles per KV head before this slice (attention.h, query_tile_rows)
 };
 
+/// What a caller wants done with each row of logits, by the workers, as the step's last launch: rows in any order, each
+/// once, by one worker. It may overwrite the row, and knows of nothing else in the step.
+struct RowTask {
+  void (*run)(void* context, int row, std::span<float> logits) noexcept = nullptr;  // logits: [vocab]
+  void* context = nullptr;
+};
+
 struct StepArgs {
   int tokens = 0, outputs = 0, logits = 0;
   const TokenId* token_ids = nullptr;         // [tokens]
@@ -39,6 +46,7 @@ struct StepArgs {
   int attend_tiles = 0, output_attend_tiles = 0;  // per KV head, of all slices
   std::byte* logits_out = nullptr;            // f32 [logits, vocab]
   std::byte* hidden_out = nullptr;            // f32 [outputs, dim]
+  RowTask row_task;                           // over logits_out
 
   int rows(Rows r) const { return r == Rows::tokens ? tokens : r == Rows::outputs ? outputs : r == Rows::logits ? logits : 0; }
 };

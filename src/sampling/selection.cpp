@@ -1,25 +1,90 @@
 #include "sampling/selection.h"
 
 #include <algorithm>
+#include <cmath>
+#include <functional>
 #include <limits>
+#include <numeric>
+
+#include "sampling/row_loops.h"
 
 namespace millrace::sampling {
+namespace {
 
-void select_best(std::span<const float> logits, int n, std::vector<Candidate>& best) {
-  best.clear();
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+/// The tokens that a cut may still be at: those with low <= logit < high. S(b), the weights of all logits of at least
+/// b, is at least the mass for b = low and less for b = high.
+struct Bracket {
+  float low = 0, high = 0;
+  double sum_low = 0, sum_high = 0;
+
+  void narrow(const Bounds& bounds, const BoundSums& sums, double mass) {
+    for (std::size_t b = 0; b < kBounds; ++b) {
+      if (sums[b] >= mass && bounds[b] > low) low = bounds[b], sum_low = sums[b];
+      if (sums[b] < mass && bounds[b] < high) high = bounds[b], sum_high = sums[b];
+    }
+  }
+  bool one_value() const { return std::nextafter(low, kInfinity) >= high; }
+
+  /// Inside, even where few floats are.
+  float at(double part) const {
+    const float x = static_cast<float>(low + part * (static_cast<double>(high) - low));
+    return std::clamp(x, std::nextafter(low, kInfinity), std::nextafter(high, -kInfinity));
+  }
+  Bounds fifths() const { return {at(0.2), at(0.4), at(0.6), at(0.8)}; }
+
+  /// A sixteenth of it around where the cut is if the mass lies evenly.
+  Bracket guess(double mass) const {
+    const double part = (sum_low - mass) / (sum_low - sum_high);
+    return {at(part - 1.0 / 32), at(part + 1.0 / 32), 0, 0};
+  }
+};
+
+/// Four bounds near the cut, from one token in 32: the mass of a bin of logits there stands for that of the row. The
+/// estimate's deviation is sqrt(p (1 - p) / n) for equal weights; the bounds are one and three of it away. `weights` is
+/// scratch memory, [vocab].
+Bounds sampled_bounds(std::span<const float> logits, float max, float rate, double share, std::span<float> weights) {
+  constexpr std::size_t kTogether = 16, kStride = 32 * kTogether;
+  constexpr int kBinsPerUnit = 128, kBins = 24 * kBinsPerUnit;
+  std::size_t n = 0;
+  for (std::size_t begin = 0; begin + kTogether <= logits.size(); begin += kStride, n += kTogether)
+    std::copy_n(logits.begin() + static_cast<std::ptrdiff_t>(begin), kTogether, weights.begin() + static_cast<std::ptrdiff_t>(n));
+  const double total = exp_sum(weights.first(n), max, rate, weights.first(n), {});
+  float bins[kBins] = {};
+  for (std::size_t i = 0; i < n; ++i) {
+    const float distance = (max - logits[i / kTogether * kStride + i % kTogether]) * rate;
+    bins[distance < 24 ? static_cast<int>(distance * kBinsPerUnit) : kBins - 1] += weights[i];
+  }
+  const double deviation = std::sqrt(share * (1 - share) / static_cast<double>(n));
+  const double shares[kBounds] = {share + 3 * deviation, share + deviation, share - deviation, share - 3 * deviation};
+  Bounds bounds;
+  double sum = total;
+  int bin = kBins;
+  for (std::size_t b = 0; b < kBounds; ++b) {
+    while (bin > 0 && sum > shares[b] * total) sum -= bins[--bin];
+    bounds[b] = max - static_cast<float>(bin) / kBinsPerUnit / rate;
+  }
+  return bounds;
+}
+
+}  // namespace
+
+void select_best(std::span<const float> logits, std::span<float> chunk_peaks, int n, std::span<TokenId> tokens,
+                 std::vector<Candidate>& best) {
   const auto wanted = static_cast<std::size_t>(n);
-  // A buffer of twice the number: when it is full, half of it can go, and the worst that stays is the bar from then
-  // on. Nearly all tokens then cost one comparison.
-  const std::size_t room = std::max<std::size_t>(2 * wanted, 64);
-  float bar = -std::numeric_limits<float>::infinity();
-  for (std::size_t i = 0; i < logits.size(); ++i) {
-    // An equal one comes later, so its id is higher: it cannot get in once `wanted` are there.
-    if (!(logits[i] > bar) && best.size() >= wanted) continue;
-    best.push_back({static_cast<TokenId>(i), logits[i], 0});
-    if (best.size() < room) continue;
-    std::ranges::nth_element(best, best.begin() + n - 1, better);
-    best.resize(wanted);
-    bar = best.back().logit;
+  best.clear();
+  // n chunks have a logit of at least the n-th best peak, so the n best tokens are not under it.
+  float bar = -kInfinity;
+  if (wanted <= chunk_peaks.size()) {
+    std::ranges::nth_element(chunk_peaks, chunk_peaks.begin() + n - 1, std::greater{});
+    bar = chunk_peaks[wanted - 1];
+  }
+  if (bar > -kInfinity) {
+    const std::size_t found = find_between(logits, bar, kInfinity, tokens);
+    for (const TokenId token : tokens.first(found)) best.push_back({token, logits[static_cast<std::size_t>(token)], 0});
+  } else {
+    for (std::size_t i = 0; i < logits.size(); ++i) best.push_back({static_cast<TokenId>(i), logits[i], 0});
   }
   if (best.size() > wanted) {
     std::ranges::nth_element(best, best.begin() + n - 1, better);
@@ -46,23 +111,61 @@ Cut find_mass(std::vector<Candidate>& candidates, double mass) {
   return {candidates[lo].logit, candidates[lo].token};
 }
 
-Cut find_mass(std::span<const float> logits, std::span<const float> weights, float max, float temperature, double mass,
-              std::vector<Candidate>& candidates) {
-  // Weights by distance from the best, 32 bins for each factor of e: the border's bin holds few tokens.
-  constexpr int kBinsPerUnit = 32, kBins = 88 * kBinsPerUnit;
-  const auto bin_of = [&](float logit) {
-    return static_cast<int>(std::min((max - logit) / temperature, 87.99f) * kBinsPerUnit);
+Nucleus find_nucleus(std::span<const float> logits, float max, float rate, double share, std::span<float> weights,
+                     std::span<double> chunk_sums, std::span<TokenId> tokens, std::vector<Candidate>& candidates) {
+  constexpr std::size_t kFew = 512;
+  // Weights end at a distance of 88.
+  Bracket bracket{std::max(max - 90 / rate, -std::numeric_limits<float>::max()), std::nextafter(max, kInfinity), 0, 0};
+  const bool worth_it = logits.size() >= 32 * kFew;
+  const Bounds bounds = worth_it ? sampled_bounds(logits, max, rate, share, weights) : bracket.one_value() ? Bounds{} : bracket.fifths();
+  const BoundedSum sums = exp_sums_from(logits, max, rate, weights, bounds);
+  const double mass = share * sums.all;
+  bracket.sum_low = sums.all;
+  bracket.narrow(bounds, sums.from, mass);
+
+  double sum = 0;
+  std::span<const TokenId> undecided;
+  const auto look = [&](const Bracket& b) {
+    undecided = tokens.first(split(logits, weights, b.low, b.high, tokens, chunk_sums));
+    sum = std::accumulate(chunk_sums.begin(), chunk_sums.end(), 0.0);
   };
-  double bins[kBins] = {};
-  for (std::size_t i = 0; i < logits.size(); ++i) bins[bin_of(logits[i])] += weights[i];
-  int border = 0;
-  for (; border < kBins && bins[border] < mass; ++border) mass -= bins[border];
-  // Rounding left the sum short of the mass: all are within.
-  if (border == kBins) return {-std::numeric_limits<float>::infinity(), static_cast<TokenId>(logits.size())};
-  candidates.clear();
-  for (std::size_t i = 0; i < logits.size(); ++i)
-    if (bin_of(logits[i]) == border) candidates.push_back({static_cast<TokenId>(i), logits[i], weights[i]});
-  return find_mass(candidates, mass);
+  const auto weight_of = [&](TokenId token) -> double { return weights[static_cast<std::size_t>(token)]; };
+  for (bool found = false; !found;) {
+    // None of the undecided has less weight than the lowest would.
+    const double most = (bracket.sum_low - bracket.sum_high) / exp_of_negative((bracket.low - max) * rate);
+    if (bracket.one_value() || logits.size() <= kFew || most <= kFew) {
+      look(bracket);
+      break;
+    }
+    if (most <= 16 * kFew) {
+      const Bracket guess = bracket.guess(mass);
+      look(guess);
+      double with_undecided = sum;
+      for (const TokenId token : undecided) with_undecided += weight_of(token);
+      found = sum < mass && mass <= with_undecided;
+    }
+    if (!found) {
+      const Bounds fifths = bracket.fifths();
+      bracket.narrow(fifths, sums_from(logits, weights, fifths), mass);
+    }
+  }
+
+  Cut cut;
+  if (bracket.one_value()) {  // equals: by id
+    std::size_t last = 0;
+    for (double left = mass - sum; last + 1 < undecided.size() && left > weight_of(undecided[last]); ++last) left -= weight_of(undecided[last]);
+    cut = {bracket.low, undecided[last]};
+  } else {
+    candidates.clear();
+    for (const TokenId token : undecided) candidates.push_back({token, logits[static_cast<std::size_t>(token)], weights[static_cast<std::size_t>(token)]});
+    cut = find_mass(candidates, mass - sum);
+  }
+  for (const TokenId token : undecided) {
+    if (!within(cut, logits[static_cast<std::size_t>(token)], token)) continue;
+    chunk_sums[static_cast<std::size_t>(token) / kChunk] += weight_of(token);
+    sum += weight_of(token);
+  }
+  return {cut, sum};
 }
 
 }  // namespace millrace::sampling

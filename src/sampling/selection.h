@@ -19,8 +19,10 @@ inline bool better(const Candidate& a, const Candidate& b) {
   return a.logit != b.logit ? a.logit > b.logit : a.token < b.token;
 }
 
-/// The `n` best tokens (or all, if fewer) into `best`, in no order; weights are 0.
-void select_best(std::span<const float> logits, int n, std::vector<Candidate>& best);
+/// The `n` best tokens (or all, if fewer) into `best`, in no order; weights are 0. chunk_peaks: what find_peak gave, in
+/// any order; reorders them. `tokens` is scratch memory, as long as `logits`.
+void select_best(std::span<const float> logits, std::span<float> chunk_peaks, int n, std::span<TokenId> tokens,
+                 std::vector<Candidate>& best);
 
 /// The best tokens are those up to and with this one.
 struct Cut {
@@ -36,8 +38,18 @@ inline bool within(const Cut& cut, float logit, TokenId token) {
 /// `candidates` (not empty).
 Cut find_mass(std::vector<Candidate>& candidates, double mass);
 
-/// The same over a vocabulary. weights[i] = e^((logits[i] - max) / temperature); `candidates` is scratch memory.
-Cut find_mass(std::span<const float> logits, std::span<const float> weights, float max, float temperature, double mass,
-              std::vector<Candidate>& candidates);
+/// Top-p over a vocabulary: where the fewest best end whose weights sum to at least `share` of all, (0, 1); and the sum
+/// of those. row_loops.h says in which order sums are made.
+///
+///   weights     out, [vocab]: e^((logits[i] - max) * rate)
+///   chunk_sums  out, [chunks]: of the weights within
+///   tokens      scratch memory, [vocab]
+///   candidates  scratch memory
+struct Nucleus {
+  Cut cut;
+  double sum = 0;
+};
+Nucleus find_nucleus(std::span<const float> logits, float max, float rate, double share, std::span<float> weights,
+                     std::span<double> chunk_sums, std::span<TokenId> tokens, std::vector<Candidate>& candidates);
 
 }  // namespace millrace::sampling

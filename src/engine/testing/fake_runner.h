@@ -44,6 +44,7 @@ inline std::vector<float> row_of(std::uint32_t state, int width) {
 struct FakeRunnerOptions {
   int blocks = 64, block_tokens = 4, max_positions = 200;
   int step_tokens = 64, step_outputs = 32, slices = 16;
+  int workers = 1;  // threads that run a row task
   std::chrono::microseconds step_time{0};
   std::function<bool(int step)> fails;  // steps count from 0
 };
@@ -63,7 +64,7 @@ class FakeRunner : public model::Runner {
 
   const model::RunnerInfo& info() const override { return info_; }
 
-  model::Ticket submit(std::span<const model::StepSlice> slices) override {
+  model::Ticket submit(std::span<const model::StepSlice> slices, model::RowTask task) override {
     logits_.clear();
     hidden_.clear();
     std::set<BlockId> written;
@@ -84,6 +85,7 @@ class FakeRunner : public model::Runner {
     MILLRACE_CHECK(
         static_cast<int>(logits_.size()) / kVocab + static_cast<int>(hidden_.size()) / kDim <= options_.step_outputs,
         "a step returns too many rows");
+    task_ = task;
     return {steps_++};
   }
 
@@ -92,6 +94,7 @@ class FakeRunner : public model::Runner {
     if (options_.step_time.count() > 0) std::this_thread::sleep_for(options_.step_time);
     if (options_.fails && options_.fails(static_cast<int>(ticket.step)))
       return error(Code::exhausted, "no memory for step {}", ticket.step);
+    run_task();
     return model::StepOutputs{logits_, hidden_};
   }
 
@@ -108,6 +111,20 @@ class FakeRunner : public model::Runner {
     const int n = options_.block_tokens;
     const BlockId block = slice.block_tables[0][static_cast<std::size_t>(position / n)];
     return cache_.at(static_cast<std::size_t>(block.value * n + position % n));
+  }
+
+  /// Rows from last to first, or shared out to threads: in no order that anybody may count on.
+  void run_task() {
+    if (!task_.run) return;
+    std::atomic<int> left = static_cast<int>(logits_.size()) / kVocab;
+    const auto work = [&] {
+      for (int row; (row = --left) >= 0;)
+        task_.run(task_.context, row, std::span(logits_).subspan(static_cast<std::size_t>(row) * kVocab, kVocab));
+    };
+    std::vector<std::thread> others;
+    for (int i = 1; i < options_.workers; ++i) others.emplace_back(work);
+    work();
+    for (std::thread& other : others) other.join();
   }
 
   void compute(const model::StepSlice& slice) {
@@ -130,6 +147,7 @@ class FakeRunner : public model::Runner {
   model::RunnerInfo info_;
   std::vector<TokenId> cache_;  // [blocks, block_tokens]
   std::vector<float> logits_, hidden_;
+  model::RowTask task_;
   std::int64_t steps_ = 0;
 };
 

@@ -43,6 +43,8 @@ Query query_at(const AttendArgs& p, int64_t index) {
 /// Position t's block in `cache`. By shifts: a division takes as long as ten tokens' arithmetic.
 template <class T>
 const typename T::type* block_of(const AttendArgs& p, const std::uint8_t* cache, int64_t t) {
+  // A widened tile is one block, and the table is of others.
+  if constexpr (!from_memory<T>) return reinterpret_cast<const typename T::type*>(cache);
   return reinterpret_cast<const typename T::type*>(
       cache + p.table[t >> __builtin_ctzll(static_cast<std::uint64_t>(p.block_tokens))] * p.block_stride);
 }
@@ -333,7 +335,6 @@ void attend(const AttendArgs& p) {
     widened.k_cache = reinterpret_cast<const std::uint8_t*>(keys);
     widened.v_cache = reinterpret_cast<const std::uint8_t*>(values);
     widened.block_tokens = kKeyTile;
-    widened.block_stride = 0;
     steps<Widened>(widened, tile);
   }
 }
