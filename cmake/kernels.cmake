@@ -38,6 +38,9 @@ set_target_properties(kernels PROPERTIES SOURCES "${kernel_sources}")
 if(avx2 IN_LIST levels)
   set(sampling_avx2_flags -mavx2)
   set(sampling_avx512_flags -mavx512f)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")  # as above
+    list(APPEND sampling_avx512_flags -Wno-maybe-uninitialized -Wno-uninitialized)
+  endif()
 endif()
 foreach(level generic avx2 avx512)
   set_source_files_properties(src/sampling/${level}/row_loops.cpp PROPERTIES SKIP_PRECOMPILE_HEADERS ON

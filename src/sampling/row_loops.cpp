@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "sampling/exp_minus.h"
+#include "sampling/two_to_minus.h"
 
 namespace millrace::sampling {
 
@@ -29,13 +29,13 @@ std::vector<const RowLoops*> row_loops() {
   return all;
 }
 
-float exp_of_negative(float x) {
-  float y = 0.0f - x;
-  exp_minus<float, std::int32_t>(y);
+float two_to_minus(float y) {
+  y = y < kMostBits ? y : kMostBits;
+  two_to_minus<float, std::int32_t>(y);
   return y;
 }
 
-float rate_of(float temperature) { return std::min(1.0f / temperature, std::numeric_limits<float>::max()); }
+float rate_of(float temperature) { return std::min(1.44269504f / temperature, std::numeric_limits<float>::max()); }
 
 Kept::Kept(float logit, TokenId last_token, float weight)
     : least_logit(logit), more(std::nextafter(logit, std::numeric_limits<float>::infinity())), last(last_token), least_weight(weight) {}
@@ -46,15 +46,15 @@ Peak find_peak(std::span<const float> logits, std::span<float> chunk_peaks) {
   return peak;
 }
 
-double exp_sum(std::span<const float> logits, float max, float rate, std::span<float> weights, std::span<double> chunk_sums) {
-  return loops().exp_sum(logits.data(), logits.size(), max, rate, weights.empty() ? nullptr : weights.data(),
-                         chunk_sums.empty() ? nullptr : chunk_sums.data());
+double exp_sum(std::span<const float> logits, float reference, float rate) {
+  return loops().exp_sum(logits.data(), logits.size(), reference, rate);
 }
 
-BoundedSum exp_sums_from(std::span<const float> logits, float max, float rate, std::span<float> weights, const Bounds& bounds) {
-  BoundedSum sums;
-  sums.all = loops().exp_sums_from(logits.data(), logits.size(), max, rate, weights.data(), bounds.data(), sums.from.data());
-  return sums;
+Weighed weigh(std::span<const float> logits, const Scale& scale, float bound, std::span<float> weights,
+              std::span<double> chunk_sums, std::span<float> chunk_peaks) {
+  Weighed out;
+  loops().weigh(logits.data(), logits.size(), scale, bound, weights.data(), chunk_sums.data(), chunk_peaks.data(), out);
+  return out;
 }
 
 BoundSums sums_from(std::span<const float> logits, std::span<const float> weights, const Bounds& bounds) {

@@ -13,7 +13,7 @@
 namespace millrace::sampling {
 namespace {
 
-constexpr float kNever = -std::numeric_limits<float>::infinity();
+constexpr float kNever = -std::numeric_limits<float>::infinity(), kForever = -kNever;
 
 /// Working memory, one per thread: a vocabulary's worth is not allocated again for each token.
 struct Scratch {
@@ -115,7 +115,7 @@ TokenId draw_top_k(std::span<const float> logits, float max, const Params& param
   const float rate = rate_of(params.temperature);
   double total = 0;
   std::ranges::sort(candidates, {}, &Candidate::token);  // sums have one order
-  for (Candidate& c : candidates) total += c.weight = exp_of_negative((c.logit - max) * rate);
+  for (Candidate& c : candidates) total += c.weight = two_to_minus((max - c.logit) * rate);
   if (params.top_p < 1) {
     const Cut cut = find_mass(candidates, double{params.top_p} * total);
     std::erase_if(candidates, [&](const Candidate& c) { return !within(cut, c.logit, c.token); });
@@ -126,22 +126,71 @@ TokenId draw_top_k(std::span<const float> logits, float max, const Params& param
   return draw(candidates, u);
 }
 
-/// Of all that top-p and min-p leave.
-TokenId draw_any(std::span<const float> logits, float max, const Params& params, double u, Scratch& scratch) {
-  const float rate = rate_of(params.temperature);
-  Nucleus kept_by_top_p{{kNever, static_cast<TokenId>(logits.size()) - 1}, 0};  // all
-  if (params.top_p < 1) {
-    kept_by_top_p = find_nucleus(logits, max, rate, params.top_p, scratch.weights, scratch.chunk_sums, scratch.tokens, scratch.candidates);
-  } else {
-    kept_by_top_p.sum = exp_sum(logits, max, rate, scratch.weights, scratch.chunk_sums);
+/// The largest logit, NaN and infinities cleared away.
+float clean_peak(std::span<float> logits, Scratch& scratch) {
+  Peak peak = find_peak(logits, scratch.chunk_peaks);
+  if (peak.broken) {
+    mend(logits);
+    peak = find_peak(logits, scratch.chunk_peaks);
   }
-  const Kept kept(kept_by_top_p.cut.logit, kept_by_top_p.cut.token, params.min_p);  // the largest weight is 1
-  const double total = params.min_p > 0 ? kept_sum(logits, scratch.weights, kept, scratch.chunk_sums) : kept_by_top_p.sum;
-  return draw(logits, kept, total, u, scratch);
+  return peak.logit;
+}
+
+/// All weights, in one pass over the row where an estimate serves for its peak. A peak of -inf: there are none.
+struct WeighedRow {
+  Scale scale;
+  float bound;
+  Bounds near_cut;
+  Weighed sums;
+};
+WeighedRow weigh_row(std::span<float> logits, const Params& params, Scratch& scratch) {
+  WeighedRow row{{0, rate_of(params.temperature)}, kForever, {kForever, kForever, kForever, kForever}, {}};
+  const auto weigh_on = [&](float reference) {
+    row.scale.reference = reference;
+    row.sums = weigh(logits, row.scale, row.bound, scratch.weights, scratch.chunk_sums, scratch.chunk_peaks);
+  };
+  if (logits.size() >= kLeastForEstimate) {
+    const Estimate guess = estimate(logits, row.scale.rate, params.top_p);
+    if (params.top_p < 1) row.near_cut = guess.near_cut, row.bound = guess.near_cut[0];
+    weigh_on(guess.peak);
+    const Peak& peak = row.sums.peak;
+    if (!peak.broken && guess.peak > kNever && (peak.logit - guess.peak) * row.scale.rate <= kMostAbove) return row;
+  }
+  const float peak = clean_peak(logits, scratch);
+  if (peak == kNever) {
+    row.sums.peak.logit = peak;
+  } else {
+    weigh_on(peak);
+  }
+  return row;
+}
+
+/// Of all that top-p and min-p leave. First from all: what top-p keeps has most of the mass, so that nearly every draw is
+/// one of those; mostly it is even seen without another pass, since all from the bound on weigh less than the share. A
+/// draw that is not kept is made again among those only. Whoever is kept with weight w, of W kept and T in all, is drawn
+/// with w / T + (T - W) / T * w / W = w / W.
+TokenId draw_any(std::span<const float> logits, const WeighedRow& row, const Params& params, const DrawKey& key, Scratch& scratch) {
+  const TokenId last = static_cast<TokenId>(logits.size()) - 1;
+  const double total = row.sums.sum, mass = double{params.top_p} * total;
+  const float peak = row.sums.peak.logit, least_weight = params.min_p * two_to_minus((row.scale.reference - peak) * row.scale.rate);
+  const TokenId token = draw(logits, Kept(kNever, last, 0), total, uniform(key), scratch);
+  const auto at = static_cast<std::size_t>(token);
+  const auto in_top_p = [&] {
+    if (params.top_p == 1 || (logits[at] >= row.bound && row.sums.from_bound < mass)) return true;
+    return sum_before(logits, scratch.weights, token) < mass;
+  };
+  if (scratch.weights[at] >= least_weight && in_top_p()) return token;
+
+  Nucleus nucleus{{kNever, last}, total};
+  if (params.top_p < 1)
+    nucleus = find_nucleus(logits, scratch.weights, row.scale, peak, params.top_p, total, row.near_cut, scratch.chunk_sums, scratch.tokens, scratch.candidates);
+  const Kept kept(nucleus.cut.logit, nucleus.cut.token, least_weight);
+  const double sum = params.min_p > 0 ? kept_sum(logits, scratch.weights, kept, scratch.chunk_sums) : nucleus.sum;
+  return draw(logits, kept, sum, second_uniform(key), scratch);
 }
 
 void add_logprobs(std::span<const float> logits, float max, int n, Scratch& scratch, Sampled& sampled) {
-  const double log_sum = std::log(exp_sum(logits, max, 1.0f, {}, {})) + max;
+  const double log_sum = std::log(exp_sum(logits, max, rate_of(1))) + max;
   const auto logprob = [&](float logit) { return static_cast<float>(logit - log_sum); };
   sampled.logprob = logprob(logits[static_cast<std::size_t>(sampled.token)]);
   if (n == 0) return;
@@ -163,24 +212,19 @@ Sampled sample(std::span<float> logits, std::span<const std::uint32_t> allowed, 
   apply_penalties(logits, counts, params);
   apply_mask(logits, allowed);
   scratch.fit(logits.size());
-  Peak peak = find_peak(logits, scratch.chunk_peaks);
-  if (peak.broken) {
-    mend(logits);
-    peak = find_peak(logits, scratch.chunk_peaks);
-  }
-  const float max = peak.logit;
+  const bool greedy = params.temperature == 0 || params.top_k == 1;
+  const bool few = !greedy && params.top_k > 0 && params.top_k < static_cast<int>(logits.size());
+  WeighedRow row{};
+  if (!greedy && !few) row = weigh_row(logits, params, scratch);
+  const float max = greedy || few ? clean_peak(logits, scratch) : row.sums.peak.logit;
   Sampled sampled;
   if (max == kNever) {
     sampled.token = lowest_allowed(allowed);
     return sampled;
   }
-  if (params.temperature == 0 || params.top_k == 1) {
-    sampled.token = best_token(logits, max, scratch.chunk_peaks);
-  } else if (params.top_k > 0 && params.top_k < static_cast<int>(logits.size())) {
-    sampled.token = draw_top_k(logits, max, params, uniform(key), scratch);
-  } else {
-    sampled.token = draw_any(logits, max, params, uniform(key), scratch);
-  }
+  sampled.token = greedy ? best_token(logits, max, scratch.chunk_peaks)
+                  : few  ? draw_top_k(logits, max, params, uniform(key), scratch)
+                         : draw_any(logits, row, params, key, scratch);
   if (params.top_logprobs >= 0) add_logprobs(logits, max, params.top_logprobs, scratch, sampled);
   return sampled;
 }

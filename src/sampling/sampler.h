@@ -64,6 +64,9 @@ struct DrawKey {
 /// In [0, 1): a counter-based generator (Philox 4x32-10; Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011).
 double uniform(const DrawKey& key);
 
+/// Another one of the same key, for a draw that takes two.
+double second_uniform(const DrawKey& key);
+
 /// Order: bias, penalties, mask, temperature, top-k, top-p, min-p, draw. NaN logits count as -inf; if no finite logit
 /// is left, the lowest allowed id is returned.
 ///

@@ -41,33 +41,6 @@ struct Bracket {
   }
 };
 
-/// Four bounds near the cut, from one token in 32: the mass of a bin of logits there stands for that of the row. The
-/// estimate's deviation is sqrt(p (1 - p) / n) for equal weights; the bounds are one and three of it away. `weights` is
-/// scratch memory, [vocab].
-Bounds sampled_bounds(std::span<const float> logits, float max, float rate, double share, std::span<float> weights) {
-  constexpr std::size_t kTogether = 16, kStride = 32 * kTogether;
-  constexpr int kBinsPerUnit = 128, kBins = 24 * kBinsPerUnit;
-  std::size_t n = 0;
-  for (std::size_t begin = 0; begin + kTogether <= logits.size(); begin += kStride, n += kTogether)
-    std::copy_n(logits.begin() + static_cast<std::ptrdiff_t>(begin), kTogether, weights.begin() + static_cast<std::ptrdiff_t>(n));
-  const double total = exp_sum(weights.first(n), max, rate, weights.first(n), {});
-  float bins[kBins] = {};
-  for (std::size_t i = 0; i < n; ++i) {
-    const float distance = (max - logits[i / kTogether * kStride + i % kTogether]) * rate;
-    bins[distance < 24 ? static_cast<int>(distance * kBinsPerUnit) : kBins - 1] += weights[i];
-  }
-  const double deviation = std::sqrt(share * (1 - share) / static_cast<double>(n));
-  const double shares[kBounds] = {share + 3 * deviation, share + deviation, share - deviation, share - 3 * deviation};
-  Bounds bounds;
-  double sum = total;
-  int bin = kBins;
-  for (std::size_t b = 0; b < kBounds; ++b) {
-    while (bin > 0 && sum > shares[b] * total) sum -= bins[--bin];
-    bounds[b] = max - static_cast<float>(bin) / kBinsPerUnit / rate;
-  }
-  return bounds;
-}
-
 }  // namespace
 
 void select_best(std::span<const float> logits, std::span<float> chunk_peaks, int n, std::span<TokenId> tokens,
@@ -111,17 +84,55 @@ Cut find_mass(std::vector<Candidate>& candidates, double mass) {
   return {candidates[lo].logit, candidates[lo].token};
 }
 
-Nucleus find_nucleus(std::span<const float> logits, float max, float rate, double share, std::span<float> weights,
-                     std::span<double> chunk_sums, std::span<TokenId> tokens, std::vector<Candidate>& candidates) {
+double sum_before(std::span<const float> logits, std::span<const float> weights, TokenId token) {
+  const float logit = logits[static_cast<std::size_t>(token)], more = std::nextafter(logit, kInfinity);
+  const BoundSums sums = sums_from(logits, weights, {more, logit, logit, logit});
+  double sum = sums[0];
+  // Others of this logit have its weight, too; half of it is more than sums differ by rounding, unless it is next to none.
+  if (sums[1] - sum > 1.5 * weights[static_cast<std::size_t>(token)])
+    for (std::size_t i = 0; i < static_cast<std::size_t>(token); ++i)
+      if (logits[i] == logit) sum += weights[i];
+  return sum;
+}
+
+Estimate estimate(std::span<const float> logits, float rate, double share) {
+  constexpr std::size_t kTogether = 16, kStride = 64 * kTogether;
+  constexpr int kBinsPerUnit = 128, kUnits = 24, kBins = kUnits * kBinsPerUnit;
+  constexpr double kBinToBin = 0.99459942348363317565;  // 2^(-1/128)
+  Estimate out{-kInfinity, {}};
+  const auto for_sample = [&](auto&& body) {
+    for (std::size_t begin = 0; begin + kTogether <= logits.size(); begin += kStride)
+      for (std::size_t i = begin; i < begin + kTogether; ++i) body(logits[i]);
+  };
+  for_sample([&](float logit) { out.peak = logit > out.peak ? logit : out.peak; });
+  int counts[kBins] = {}, n = 0;
+  for_sample([&](float logit) {
+    const float distance = (out.peak - logit) * rate;
+    if (distance < kUnits) ++counts[static_cast<int>(distance * kBinsPerUnit)];
+    ++n;
+  });
+  double total = 0, weight = 1;
+  for (int bin = 0; bin < kBins; ++bin, weight *= kBinToBin) total += counts[bin] * weight;
+  const double deviation = std::sqrt(share * (1 - share) / n);  // of equal weights
+  const double shares[kBounds] = {share - 3 * deviation, share - deviation, share + deviation, share + 3 * deviation};
+  double sum = 0;
+  weight = 1;
+  int bin = 0;
+  for (std::size_t b = 0; b < kBounds; ++b) {
+    for (; bin < kBins && sum < shares[b] * total; ++bin, weight *= kBinToBin) sum += counts[bin] * weight;
+    out.near_cut[b] = out.peak - static_cast<float>(bin) / kBinsPerUnit / rate;
+  }
+  return out;
+}
+
+Nucleus find_nucleus(std::span<const float> logits, std::span<const float> weights, const Scale& scale, float peak, double share,
+                     double total, const Bounds& near_cut, std::span<double> chunk_sums, std::span<TokenId> tokens,
+                     std::vector<Candidate>& candidates) {
   constexpr std::size_t kFew = 512;
-  // Weights end at a distance of 88.
-  Bracket bracket{std::max(max - 90 / rate, -std::numeric_limits<float>::max()), std::nextafter(max, kInfinity), 0, 0};
-  const bool worth_it = logits.size() >= 32 * kFew;
-  const Bounds bounds = worth_it ? sampled_bounds(logits, max, rate, share, weights) : bracket.one_value() ? Bounds{} : bracket.fifths();
-  const BoundedSum sums = exp_sums_from(logits, max, rate, weights, bounds);
-  const double mass = share * sums.all;
-  bracket.sum_low = sums.all;
-  bracket.narrow(bounds, sums.from, mass);
+  const double mass = share * total;
+  // Weights end at a distance of 127.
+  Bracket bracket{std::max(scale.reference - 128 / scale.rate, -std::numeric_limits<float>::max()), std::nextafter(peak, kInfinity), total, 0};
+  if (logits.size() > kFew) bracket.narrow(near_cut, sums_from(logits, weights, near_cut), mass);
 
   double sum = 0;
   std::span<const TokenId> undecided;
@@ -132,7 +143,7 @@ Nucleus find_nucleus(std::span<const float> logits, float max, float rate, doubl
   const auto weight_of = [&](TokenId token) -> double { return weights[static_cast<std::size_t>(token)]; };
   for (bool found = false; !found;) {
     // None of the undecided has less weight than the lowest would.
-    const double most = (bracket.sum_low - bracket.sum_high) / exp_of_negative((bracket.low - max) * rate);
+    const double most = (bracket.sum_low - bracket.sum_high) / two_to_minus((scale.reference - bracket.low) * scale.rate);
     if (bracket.one_value() || logits.size() <= kFew || most <= kFew) {
       look(bracket);
       break;

@@ -6,13 +6,14 @@
 #include <vector>
 
 #include "base/ids.h"
+#include "sampling/row_loops.h"
 
 namespace millrace::sampling {
 
 struct Candidate {
   TokenId token = -1;
   float logit = 0;
-  float weight = 0;  // e^((logit - max) / temperature)
+  float weight = 0;  // e^(logit / temperature), to scale
 };
 
 inline bool better(const Candidate& a, const Candidate& b) {
@@ -34,14 +35,27 @@ inline bool within(const Cut& cut, float logit, TokenId token) {
   return logit != cut.logit ? logit > cut.logit : token <= cut.token;
 }
 
+/// The sum of the weights of all that are better than `token`.
+double sum_before(std::span<const float> logits, std::span<const float> weights, TokenId token);
+
 /// Where the fewest best candidates end whose weights sum to at least `mass`; at least one is within. Reorders
 /// `candidates` (not empty).
 Cut find_mass(std::vector<Candidate>& candidates, double mass);
 
+/// What one token in 64 says of the whole row.
+struct Estimate {
+  float peak = 0;        // the largest logit among them: no more than the row's
+  Bounds near_cut = {};  // falling logits about where `share` of the row's mass is above: between 3 deviations less and 3 more
+};
+inline constexpr std::size_t kLeastForEstimate = 16384;  // tokens
+/// Of at least kLeastForEstimate tokens. Useless where they hold NaN or +inf, or are all -inf.
+Estimate estimate(std::span<const float> logits, float rate, double share);
+
 /// Top-p over a vocabulary: where the fewest best end whose weights sum to at least `share` of all, (0, 1); and the sum
 /// of those. row_loops.h says in which order sums are made.
 ///
-///   weights     out, [vocab]: e^((logits[i] - max) * rate)
+///   weights     [vocab]; `total` and `peak` are what weigh() gave with them
+///   near_cut    where to look first
 ///   chunk_sums  out, [chunks]: of the weights within
 ///   tokens      scratch memory, [vocab]
 ///   candidates  scratch memory
@@ -49,7 +63,8 @@ struct Nucleus {
   Cut cut;
   double sum = 0;
 };
-Nucleus find_nucleus(std::span<const float> logits, float max, float rate, double share, std::span<float> weights,
-                     std::span<double> chunk_sums, std::span<TokenId> tokens, std::vector<Candidate>& candidates);
+Nucleus find_nucleus(std::span<const float> logits, std::span<const float> weights, const Scale& scale, float peak, double share,
+                     double total, const Bounds& near_cut, std::span<double> chunk_sums, std::span<TokenId> tokens,
+                     std::vector<Candidate>& candidates);
 
 }  // namespace millrace::sampling

@@ -72,11 +72,25 @@ TEST(FindNucleus, ends_where_sorting_says) {
         std::vector<double> chunk_sums(chunks_of(n));
         std::vector<TokenId> tokens(n);
         std::vector<Candidate> candidates;
-        const Nucleus got = find_nucleus(logits, max, rate_of(temperature), share, weights, chunk_sums, tokens, candidates);
-        double total = 0, before = 0, with = 0, kept = 0;
+        const float rate = rate_of(temperature);
+        // On the scale of the peak or of an estimate, with near bounds or useless ones.
+        Scale scale{max, rate};
+        Bounds near_cut{kInf, kInf, kInf, kInf};
+        if (n >= kLeastForEstimate) {
+          const Estimate guess = estimate(logits, rate, share);
+          near_cut = guess.near_cut;
+          if (guess.peak > -kInf && (max - guess.peak) * rate <= kMostAbove) scale.reference = guess.peak;
+        }
+        std::vector<float> peaks(chunks_of(n));
+        const Weighed weighed = weigh(logits, scale, near_cut[0], weights, chunk_sums, peaks);
+        const Nucleus got = find_nucleus(logits, weights, scale, max, share, weighed.sum, near_cut, chunk_sums, tokens, candidates);
+        double total = 0, from_bound = 0, before = 0, with = 0, kept = 0;
         for (const float w : weights) total += w;
+        for (std::size_t i = 0; i < n; ++i) from_bound += logits[i] >= near_cut[0] ? weights[i] : 0;
+        EXPECT_NEAR(weighed.from_bound, from_bound, from_bound * kSlack);
         std::size_t rank = 0;
         for (; order[rank] != got.cut.token; ++rank) before += weights[static_cast<std::size_t>(order[rank])];
+        EXPECT_NEAR(sum_before(logits, weights, got.cut.token), before, before * kSlack);
         with = before + weights[static_cast<std::size_t>(got.cut.token)];
         ASSERT_EQ(logit(got.cut.token), got.cut.logit);
         EXPECT_LT(before, share * total * (1 + kSlack)) << "one too many, at rank " << rank;
