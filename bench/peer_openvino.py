@@ -1,6 +1,5 @@
 """OpenVINO GenAI's continuous batching: one JSON line of tokens/s. Run by peers.py in its own environment. Usage:
 peer_openvino.py IR_DIR"""
-import json
 import os
 import random
 import sys
@@ -9,6 +8,8 @@ import time
 import numpy
 import openvino
 import openvino_genai
+
+from peer_measure import measure
 
 config = openvino_genai.SchedulerConfig()
 config.cache_size, config.max_num_batched_tokens, config.max_num_seqs, config.enable_prefix_caching = 4, 4096, 64, False
@@ -30,8 +31,4 @@ def seconds(batch, prompt, new):
     return time.time() - begin
 
 
-seconds(1, 16, 4)
-print(json.dumps({"prefill 512": 512 / seconds(1, 512, 1),
-                  "decode 1": 64 / (seconds(1, 16, 65) - seconds(1, 16, 1)),
-                  "decode 8": 256 / (seconds(8, 128, 33) - seconds(8, 128, 1)),
-                  "decode 32": 1024 / (seconds(32, 128, 33) - seconds(32, 128, 1))}), flush=True)
+measure(seconds)

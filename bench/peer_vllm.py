@@ -1,9 +1,10 @@
 """vLLM's CPU backend: one JSON line of tokens/s. Run by peers.py in vLLM's own environment. Usage: peer_vllm.py HF_DIR"""
-import json
 import os
 import random
 import sys
 import time
+
+from peer_measure import measure
 
 threads = int(os.environ.get("PEER_THREADS", os.cpu_count()))
 os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", "4")
@@ -23,11 +24,7 @@ def main():
         llm.generate(prompts, SamplingParams(temperature=0, max_tokens=new, ignore_eos=True), use_tqdm=False)
         return time.time() - begin
 
-    seconds(1, 16, 4)
-    print(json.dumps({"prefill 512": 512 / seconds(1, 512, 1),
-                      "decode 1": 64 / (seconds(1, 16, 65) - seconds(1, 16, 1)),
-                      "decode 8": 256 / (seconds(8, 128, 33) - seconds(8, 128, 1)),
-                      "decode 32": 1024 / (seconds(32, 128, 33) - seconds(32, 128, 1))}), flush=True)
+    measure(seconds)
 
 
 if __name__ == "__main__":

@@ -11,8 +11,8 @@ LONG = ["prefill 4096", "decode 1 behind 8192"]
 LIMIT_S = 900  # for one run of one engine
 
 
-def output_of(command, **more):
-    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=LIMIT_S, **more).stdout
+def output_of(command, stderr=subprocess.DEVNULL, **more):
+    return subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=stderr, text=True, timeout=LIMIT_S, **more).stdout
 
 
 def millrace(model, args):
@@ -33,7 +33,7 @@ def llama_cpp(folder, model, args):
     prefill, decode = json.loads(output_of([own, "-m", model, "-t", threads, "-p", "512", "-n", "64", "-r", "2", "-o", "json"]))
     rows = {"prefill 512": prefill["avg_ts"], "decode 1": decode["avg_ts"]}
     batched = output_of([os.path.join(folder, "llama-batched-bench"), "-m", model, "-t", threads, "-c", "16384", "-b", "2048",
-                         "-npp", "128", "-ntg", "32", "-npl", "8,32"])
+                         "-npp", "128", "-ntg", "32", "-npl", "8,32"], stderr=subprocess.STDOUT)  # a fork prints its table there
     for line in batched.splitlines():
         cells = [c.strip() for c in line.strip().strip("|").split("|")]
         if len(cells) >= 8 and cells[2] in ("8", "32") and cells[0] == "128":

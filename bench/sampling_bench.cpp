@@ -51,9 +51,11 @@ void register_all() {
   };
   for (const auto& [shape, spread] : {std::pair{"flat", 1.0f}, std::pair{"peaked", 5.0f}})
     for (const auto& kind : kinds)
-      benchmark::RegisterBenchmark((std::string(shape) + "/" + kind.name).c_str(),
-                                   [spread = spread, params = kind.params](benchmark::State& s) { draw(s, spread, params); })
-          ->Unit(benchmark::kMicrosecond);
+      benchmark::RegisterBenchmark((std::string(shape) + "/" + kind.name).c_str(), [spread = spread,
+                                                                                    params = kind.params](
+                                                                                       benchmark::State& s) {
+        draw(s, spread, params);
+      })->Unit(benchmark::kMicrosecond);
 }
 
 }  // namespace

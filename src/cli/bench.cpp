@@ -162,7 +162,7 @@ Result<int> run_bench(const Options& options) {
     MILLRACE_TRY(long_prefill, bench.prefill(kLongPrefill));
     report.add_prefill(kLongPrefill, long_prefill);
     MILLRACE_TRY(decode, bench.decode(1, kLongContext));
-    report.add_decode(1, decode.tokens_per_s, decode.mean_context);
+    report.add_decode(1, decode.tokens_per_s, decode.mean_context, decode_behind(kLongContext));
   }
   if (options.json) {
     MILLRACE_TRY_VOID(write_json(report.to_json()));

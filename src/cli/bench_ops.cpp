@@ -109,11 +109,13 @@ Result<std::vector<OpTime>> time_ops(model::Model& model, int prompt_tokens, std
   return out;
 }
 
+std::string decode_behind(int context) { return "decode behind " + std::to_string(context); }
+
 Result<std::vector<OpTime>> time_long_ops(model::Model& model, int prompt_tokens, int chunk, int context) {
   std::vector<OpTime> out;
   Steps steps(model, 1, std::max(prompt_tokens, context + 1));
   MILLRACE_TRY_VOID(measure(model, steps, prompt_tokens - chunk, chunk, kPrefillRepeats, {.work = "prefill to " + std::to_string(prompt_tokens)}, out));
-  MILLRACE_TRY_VOID(measure(model, steps, context, 1, kDecodeRepeats, {.work = "decode behind " + std::to_string(context)}, out));
+  MILLRACE_TRY_VOID(measure(model, steps, context, 1, kDecodeRepeats, {.work = decode_behind(context)}, out));
   return out;
 }
 

@@ -32,6 +32,9 @@ Result<std::vector<OpTime>> time_ops(model::Model& model, int prompt_tokens, std
 /// The same of long ones: the last `chunk` tokens of a prompt, and one token behind `context` others.
 Result<std::vector<OpTime>> time_long_ops(model::Model& model, int prompt_tokens, int chunk, int context);
 
+/// The `work` of its decode rows.
+std::string decode_behind(int context);
+
 /// "layers.17.ffn" -> "layers.*.ffn"
 std::string any_layer(std::string_view scope);
 

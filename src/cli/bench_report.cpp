@@ -40,17 +40,17 @@ void BenchReport::add_prefill(int tokens, double tokens_per_s) {
           .flops_per_s = prefill_flops(costs, tokens) * prompts_per_s, .roof_share = 0, .bound = ""});
 }
 
-void BenchReport::add_decode(int batch, double tokens_per_s, double context) {
+void BenchReport::add_decode(int batch, double tokens_per_s, double context, std::string_view step) {
   const double steps_per_s = tokens_per_s / batch;
   finish({.work = "decode", .tokens = static_cast<int>(context), .batch = batch, .tokens_per_s = tokens_per_s,
           .bytes_per_s = decode_bytes(costs, batch, context) * steps_per_s,
-          .flops_per_s = decode_flops(costs, batch, context) * steps_per_s, .roof_share = 0, .bound = ""});
+          .flops_per_s = decode_flops(costs, batch, context) * steps_per_s, .roof_share = 0, .bound = "", .step = std::string(step)});
 }
 
-double BenchReport::sampling_share(int batch) const {
+double BenchReport::sampling_share(int batch, std::string_view step) const {
   double all = 0, sampling = 0;
   for (const OpTime& op : ops) {
-    if (op.work != "decode" || op.batch != batch) continue;
+    if (op.work != step || op.batch != batch) continue;
     all += op.us;
     if (op.op == "row_task") sampling += op.us;
   }
@@ -66,7 +66,7 @@ nlohmann::ordered_json BenchReport::to_json() const {
   for (const BenchRow& row : rows) {
     out["rows"].push_back({{"work", row.work}, {"tokens", row.tokens}, {"batch", row.batch}, {"tokens_per_s", row.tokens_per_s},
                            {"bytes_per_s", row.bytes_per_s}, {"flops_per_s", row.flops_per_s}, {"roof_share", row.roof_share}, {"bound", row.bound}});
-    if (row.work == "decode") out["rows"].back()["sampling_share"] = sampling_share(row.batch);
+    if (row.work == "decode") out["rows"].back()["sampling_share"] = sampling_share(row.batch, row.step);
   }
   out["ops"] = nlohmann::ordered_json::array();
   for (const OpTime& op : ops) {
@@ -93,7 +93,7 @@ std::string BenchReport::to_text() const {
       double sum = 0;
       for (const OpTime& o : ops)
         if (o.work == op.work && o.batch == op.batch) sum += o.us;
-      const double drawn = op.work == "decode" ? sampling_share(op.batch) * 100 : 0;
+      const double drawn = op.work.starts_with("decode") ? sampling_share(op.batch, op.work) * 100 : 0;
       out += fmt::format("\n{} {}, one step: {:.0f} us{}\n{:>9} {:>8} {:>8} {:>7} {:>5}  op, place, shape\n", op.work, op.batch, sum,
                          drawn > 0 ? fmt::format(", {:.1f} % of it draws at temperature 0.8, top_p 0.95", drawn) : "", "us", "launches", "GFLOP/s", "GB/s",
                          "roof");

@@ -62,6 +62,8 @@ TEST(BenchReport, the_share_of_sampling_is_that_of_the_row_task) {
   EXPECT_DOUBLE_EQ(report.to_json()["rows"][0]["sampling_share"].get<double>(), 0.03);
   EXPECT_NE(report.to_text().find("decode 8, one step: 100 us, 3.0 % of it draws"), std::string::npos);
   EXPECT_DOUBLE_EQ(report.sampling_share(1), 0);
+  report.add_decode(8, 80, 9000, "decode behind 9000");  // its own ops were not timed
+  EXPECT_DOUBLE_EQ(report.to_json()["rows"][1]["sampling_share"].get<double>(), 0);
 }
 
 TEST(BenchReport, layers_count_as_one_place) {

@@ -54,11 +54,16 @@ std::int64_t resident_bytes() {
   return resident_pages * ::sysconf(_SC_PAGESIZE);
 }
 
+/// Loading for one sequence of `context` tokens, with the options of this call.
+Result<model::LoadOptions> one_sequence(const Options& options, int context) {
+  return load_options(options, {.pool_tokens = in_blocks(context), .step_outputs = 1, .max_running = 1});
+}
+
 /// The memory of a run of one sequence with the options of this call (A13). What the program, the vocabulary and the
 /// file's header take is in memory already when this is called, as it will be then: process_bytes.
 Result<Json> memory_of(const io::WeightSource& source, const model::ModelConfig& config, const Options& options) {
   MILLRACE_TRY(context, context_of(options, config, kContextCap));
-  MILLRACE_TRY(load, load_options(options, {.pool_tokens = in_blocks(context), .step_outputs = 1, .max_running = 1}));
+  MILLRACE_TRY(load, one_sequence(options, context));
   MILLRACE_TRY(memory, model::estimate_memory(source, config, load));
   const std::int64_t process_bytes = resident_bytes(), free_bytes = device::machine_memory().free_bytes;
   const std::int64_t rest = free_bytes - (memory.total() - memory.kv_bytes);
@@ -69,19 +74,17 @@ Result<Json> memory_of(const io::WeightSource& source, const model::ModelConfig&
 }
 
 /// The work split of each launch, for a step of one token and for the largest.
-Result<Json> tilings_of(const io::WeightSource& source, const Options& options) {
-  MILLRACE_TRY(config, model::read_config(source));
-  MILLRACE_TRY(valid, model::validated(std::move(config)));
-  MILLRACE_TRY(context, context_of(options, valid, kContextCap));
-  MILLRACE_TRY(load, load_options(options, {.pool_tokens = in_blocks(context), .step_outputs = 1, .max_running = 1}));
-  MILLRACE_TRY(rows, model::list_tilings(source, valid, load));
+Result<Json> tilings_of(const io::WeightSource& source, const model::ModelConfig& config, const Options& options) {
+  MILLRACE_TRY(context, context_of(options, config, kContextCap));
+  MILLRACE_TRY(load, one_sequence(options, context));
+  MILLRACE_TRY(rows, model::list_tilings(source, config, load));
   Json out = Json::array();
   for (const model::TilingRow& row : rows)
     out.push_back({{"tokens", row.tokens}, {"launches", row.launches}, {"op", row.op}, {"shape", row.shape}, {"tiling", row.tiling}});
   return out;
 }
 
-Json report_of(const io::WeightSource& source, const Options& options) {
+Result<Json> report_of(const io::WeightSource& source, const Options& options) {
   Json unsupported = Json::array();
   const auto refuse = [&](const Error& why) { unsupported.push_back(why.message); };
   Json report = {{"file", source.path()}, {"kind", source.kind() == io::SourceKind::gguf ? "gguf" : "folder"}};
@@ -114,6 +117,10 @@ Json report_of(const io::WeightSource& source, const Options& options) {
     if (const auto parsed = text::ChatTemplate::parse(*text); !parsed) refuse(Error(parsed.error()).in("chat template"));
   report["unsupported"] = std::move(unsupported);
   add_tensors(report, source);
+  if (options.kernels && report["unsupported"].empty()) {
+    MILLRACE_TRY(tilings, tilings_of(source, *config, options));
+    report["tilings"] = std::move(tilings);
+  }
   return report;
 }
 
@@ -159,11 +166,8 @@ Result<int> run_inspect(const Options& options) {
   Json report = Json::object();
   if (!options.model.empty()) {
     MILLRACE_TRY(source, open_source(options.model));
-    report = report_of(*source, options);
-    if (options.kernels && report["unsupported"].empty()) {
-      MILLRACE_TRY(tilings, tilings_of(*source, options));
-      report["tilings"] = std::move(tilings);
-    }
+    MILLRACE_TRY(of_model, report_of(*source, options));
+    report = std::move(of_model);
   }
   if (options.machine) report["machine"] = machine_report();
   if (options.kernels) {

@@ -99,9 +99,26 @@ inline Partial attend_split(const KernelTable& t, const Sequence& s, const Cache
   Partial out{Array<float>(heads, 5.0f), Array<float>(heads, 5.0f), Array<float>(heads * s.head_dim, 5.0f)};
   Array<float> scratch((heads + 2 * s.head_dim) * kKeyTile);
   const std::int64_t key_end = std::min(key_begin + kKeySplit, first + rows);
-  kernel_of(t, s.kv)({s.q.data() + first * q_stride, q_stride, rows, s.group, s.head_dim, first, key_begin, key_end,
-                      window, 1.0f / std::sqrt(static_cast<float>(s.head_dim)), c.k.data(), c.v.data(), c.table.data(),
-                      c.block_tokens, c.block_stride, 0, out.m.data(), out.l.data(), out.o.data(), scratch.data()});
+  kernel_of(t, s.kv)({s.q.data() + first * q_stride,
+                      q_stride,
+                      rows,
+                      s.group,
+                      s.head_dim,
+                      first,
+                      key_begin,
+                      key_end,
+                      window,
+                      1.0f / std::sqrt(static_cast<float>(s.head_dim)),
+                      c.k.data(),
+                      c.v.data(),
+                      c.table.data(),
+                      c.block_tokens,
+                      c.block_stride,
+                      0,
+                      out.m.data(),
+                      out.l.data(),
+                      out.o.data(),
+                      scratch.data()});
   return out;
 }
 

@@ -1,4 +1,5 @@
-// Thousands of random shapes: every level against the generic one, bit for bit. Most are tiny, which is where tails are.
+// Thousands of random shapes: every level against the generic one, bit for bit. Most are tiny, which is where tails
+// are.
 
 #include <gtest/gtest.h>
 
@@ -110,7 +111,8 @@ void random_gemm_int(Seed& seed) {
 void random_gemm_float(Seed& seed) {
   Rng& rng = seed.rng;
   const Shape shape = random_shape(seed);
-  const std::int64_t k = pick_small(rng, 1, 40, 200), kind = pick(rng, 0, 2), panels = shape.panels(8);  // f32, f16, bf16
+  const std::int64_t k = pick_small(rng, 1, 40, 200), kind = pick(rng, 0, 2),
+                     panels = shape.panels(8);  // f32, f16, bf16
   const std::int64_t steps = kind == 2 ? (k + 1) / 2 : k, group = kind == 1 ? 2 : 4;
   const std::int64_t bytes = align64(steps * 8 * group), wide_bytes = align64(steps * 16 * group);
   Array<std::uint8_t> eight(panels * bytes);
@@ -128,8 +130,8 @@ void random_gemm_float(Seed& seed) {
   for (std::int64_t i = 0; i < a.size(); ++i) halves[i] = tensor::f32_to_bf16(a[i]);
   Array<float> want(0);
   const auto slot = kind == 0 ? &KernelTable::gemm_f32 : &KernelTable::gemm_f16;
-  for (const Level& level : kind == 2 ? levels_with_own(&KernelTable::gemm_bf16, seed.emulated)
-                                      : levels_with_own(slot, seed.emulated)) {
+  for (const Level& level :
+       kind == 2 ? levels_with_own(&KernelTable::gemm_bf16, seed.emulated) : levels_with_own(slot, seed.emulated)) {
     if (kind == 2 && level.own_bf16_dot) continue;
     const bool wide = level.table.panel_rows == 16;
     const std::uint8_t* w = wide ? sixteen.data() : eight.data();
@@ -170,9 +172,10 @@ void random_attend(Seed& seed) {
   for (const Level& level : levels_with_own(slot, seed.emulated)) {
     Array<float> m(rows * group), l(rows * group), o(rows * group * head_dim),
         scratch((rows * group + 2 * head_dim) * kKeyTile);
-    (level.table.*slot)({q.data(), group * head_dim, rows, group, head_dim, first, key_begin, key_end, window, 0.2f,
-                         k.data(), v.data(), table.data(), block_tokens, stride, 0, m.data(), l.data(), o.data(),
-                         scratch.data()});
+    (level.table.*slot)({q.data(), group * head_dim, rows,         group,        head_dim,
+                         first,    key_begin,        key_end,      window,       0.2f,
+                         k.data(), v.data(),         table.data(), block_tokens, stride,
+                         0,        m.data(),         l.data(),     o.data(),     scratch.data()});
     if (want_m.size() == 0) want_m = m, want_l = l, want_o = o;
     ASSERT_TRUE(m.same_bits(want_m) && l.same_bits(want_l) && o.same_bits(want_o))
         << level.name << " attend kind " << kind << " rows " << rows << " first " << first << " group " << group

@@ -49,10 +49,11 @@ static constexpr int most_weight(IntFormat f) {
 }
 
 // A block's sum of products, in group 16 of scaled ones, is exact in int32 and as a float, whatever the file holds.
-#define FORMAT(name, ...)                                                                                            \
-  static_assert(32 * 127 * most_weight(int_formats::name) * (int_formats::name.group == 16 ? int_formats::name.most_scale : 4) < \
-                    1 << 24,                                                                                         \
-                #name);
+#define FORMAT(name, ...)                                                                                              \
+  static_assert(                                                                                                       \
+      32 * 127 * most_weight(int_formats::name) * (int_formats::name.group == 16 ? int_formats::name.most_scale : 4) < \
+          1 << 24,                                                                                                     \
+      #name);
 MILLRACE_INT_FORMATS(FORMAT)
 #undef FORMAT
 

@@ -35,8 +35,8 @@ struct Level {
   bool (*cpu_has_it)();  // beyond its base
 };
 
-// The whole dispatch policy: the levels of this architecture. Order matters: the last row that can run is the best, and a
-// base comes before its levels. getauxval is the operating system's answer.
+// The whole dispatch policy: the levels of this architecture. Order matters: the last row that can run is the best, and
+// a base comes before its levels. getauxval is the operating system's answer.
 constexpr Level kLevels[] = {
     {Isa::generic, Isa::generic, &kGenericKernels, [] { return true; }},
 #if defined(__x86_64__)
@@ -52,7 +52,8 @@ constexpr Level kLevels[] = {
 };
 
 // By Isa, on every architecture: a level of another one is refused by its name.
-constexpr std::string_view kNames[] = {"generic", "avx2", "avx_vnni", "avx512", "avx512_bf16", "amx", "neon", "neon_i8mm"};
+constexpr std::string_view kNames[] = {"generic",     "avx2", "avx_vnni", "avx512",
+                                       "avx512_bf16", "amx",  "neon",     "neon_i8mm"};
 
 /// Whether `isa` is `part` or built on it.
 bool includes(Isa isa, Isa part) {

@@ -19,8 +19,8 @@
 namespace millrace::kernels {
 
 /// Of one architecture worst first. Each level includes the one that it is built on, which is not always the one before
-/// it (docs/decisions/0008). x86-64: avx2 (+ FMA, F16C) is the base of avx_vnni (+ AVX-VNNI: CPUs without AVX-512) and of
-/// avx512 (F, BW, VL, DQ, VNNI), that of avx512_bf16 (+ BF16), that of amx (TILE, INT8, BF16). AArch64: neon (+ dot
+/// it (docs/decisions/0008). x86-64: avx2 (+ FMA, F16C) is the base of avx_vnni (+ AVX-VNNI: CPUs without AVX-512) and
+/// of avx512 (F, BW, VL, DQ, VNNI), that of avx512_bf16 (+ BF16), that of amx (TILE, INT8, BF16). AArch64: neon (+ dot
 /// product) is the base of neon_i8mm (+ I8MM).
 enum class Isa { generic, avx2, avx_vnni, avx512, avx512_bf16, amx, neon, neon_i8mm };
 

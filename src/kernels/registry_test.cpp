@@ -25,8 +25,7 @@ TEST(Registry, every_runnable_isa_can_be_forced_by_its_name) {
 }
 
 TEST(Registry, an_isa_that_cannot_run_is_refused_by_name) {
-  for (const Isa isa :
-       {Isa::avx2, Isa::avx_vnni, Isa::avx512, Isa::avx512_bf16, Isa::amx, Isa::neon, Isa::neon_i8mm}) {
+  for (const Isa isa : {Isa::avx2, Isa::avx_vnni, Isa::avx512, Isa::avx512_bf16, Isa::amx, Isa::neon, Isa::neon_i8mm}) {
     if (std::ranges::count(runnable_isas(), isa)) continue;
     const auto chosen = choose_isa(to_string(isa));
     ASSERT_FALSE(chosen.ok());
@@ -39,9 +38,10 @@ TEST(Registry, an_unknown_name_is_answered_with_the_list) {
   const auto chosen = choose_isa("sse9");
   ASSERT_FALSE(chosen.ok());
   EXPECT_EQ(chosen.error().code, Code::invalid_argument);
-  EXPECT_EQ(chosen.error().message,
-            "no instruction set is called 'sse9'; expected one of generic, avx2, avx_vnni, avx512, avx512_bf16, amx, neon, "
-            "neon_i8mm");
+  EXPECT_EQ(
+      chosen.error().message,
+      "no instruction set is called 'sse9'; expected one of generic, avx2, avx_vnni, avx512, avx512_bf16, amx, neon, "
+      "neon_i8mm");
 }
 
 TEST(Registry, rows_name_every_kernel_once_with_a_level_not_above_the_table) {

@@ -25,7 +25,8 @@ const std::vector<Level>& levels() {
   static const std::vector<Level> all = [] {
     std::vector<Level> found;
     for (const Isa isa : runnable_isas())
-      found.push_back({std::string(to_string(isa)), std::move(select_kernels(isa)).value(), false, has_own_bf16_dot(isa)});
+      found.push_back(
+          {std::string(to_string(isa)), std::move(select_kernels(isa)).value(), false, has_own_bf16_dot(isa)});
 #if defined(__x86_64__)
     const auto runs = [](Isa isa) { return std::ranges::count(runnable_isas(), isa) > 0; };
     if (!runs(Isa::avx2)) return found;  // the emulations are written in AVX2

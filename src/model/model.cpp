@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 #include <string>
 
 #include "base/check.h"
@@ -172,25 +173,37 @@ Result<void> check_options(const LoadOptions& o) {
   return {};
 }
 
+/// What plans bind to without weights, memory or threads. Plans refer to the backend.
+struct DryModel {
+  ops::Backend backend;
+  Declared declared;
+  std::vector<ops::KvLayer> kv;
+
+  static Result<DryModel> make(const io::WeightSource& source, const ModelConfig& config, const LoadOptions& options) {
+    MILLRACE_TRY_VOID(check_options(options));
+    MILLRACE_TRY(backend, ops::make_backend(options.isa));
+    MILLRACE_TRY(declared, declare(source, config, backend.panel_rows()));
+    const ops::KvLayer layer{.block_tokens = options.block_tokens, .dtype = dtype_of(options.kv)};
+    return DryModel{std::move(backend), std::move(declared), std::vector(static_cast<std::size_t>(config.n_layers), layer)};
+  }
+  Result<std::unique_ptr<graph::Plan>> plan(const ModelConfig& config, const LoadOptions& options, graph::Bucket bucket) const {
+    return graph::Plan::make(*declared.graph, bucket, plan_context(declared, config, options, backend, kv));
+  }
+};
+
 }  // namespace
 
 Result<MemoryEstimate> estimate_memory(const io::WeightSource& source, const ModelConfig& config, const LoadOptions& options) {
-  MILLRACE_TRY_VOID(check_options(options));
-  MILLRACE_TRY(backend, ops::make_backend(options.isa));
-  MILLRACE_TRY(declared, declare(source, config, backend.panel_rows()));
-  const std::vector<ops::KvLayer> kv(static_cast<std::size_t>(config.n_layers), ops::KvLayer{.block_tokens = options.block_tokens, .dtype = dtype_of(options.kv)});
-  MILLRACE_TRY(plan, graph::Plan::make(*declared.graph, largest_bucket(options), plan_context(declared, config, options, backend, kv)));
-  return estimate(declared, config, options, *plan);
+  MILLRACE_TRY(dry, DryModel::make(source, config, options));
+  MILLRACE_TRY(plan, dry.plan(config, options, largest_bucket(options)));
+  return estimate(dry.declared, config, options, *plan);
 }
 
 Result<std::vector<TilingRow>> list_tilings(const io::WeightSource& source, const ModelConfig& config, const LoadOptions& options) {
-  MILLRACE_TRY_VOID(check_options(options));
-  MILLRACE_TRY(backend, ops::make_backend(options.isa));
-  MILLRACE_TRY(declared, declare(source, config, backend.panel_rows()));
-  const std::vector<ops::KvLayer> kv(static_cast<std::size_t>(config.n_layers), ops::KvLayer{.block_tokens = options.block_tokens, .dtype = dtype_of(options.kv)});
+  MILLRACE_TRY(dry, DryModel::make(source, config, options));
   std::vector<TilingRow> out;
-  for (const int tokens : {1, options.max_step_tokens}) {
-    MILLRACE_TRY(plan, graph::Plan::make(*declared.graph, {tokens, 1, 1}, plan_context(declared, config, options, backend, kv)));
+  for (const int tokens : std::set{1, options.max_step_tokens}) {
+    MILLRACE_TRY(plan, dry.plan(config, options, {tokens, 1, 1}));
     ops::StepArgs step;
     step.tokens = tokens, step.outputs = step.logits = 1;
     for (const graph::Plan::OpRow& row : plan->rows(step)) {
@@ -199,7 +212,6 @@ Result<std::vector<TilingRow>> list_tilings(const io::WeightSource& source, cons
       if (const auto known = std::ranges::find_if(out, same); known != out.end()) ++known->launches;
       else out.push_back({tokens, row.op, row.shape, row.tiling, 1});
     }
-    if (options.max_step_tokens == 1) break;
   }
   return out;
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "ops/activations.h"
 
 namespace millrace::ops {
 namespace {
@@ -168,10 +169,7 @@ class BoundAttend final : public BoundOp {
         const std::int64_t v = std::int64_t{r} * group_ + h;
         kernels_.merge_partials({p.m + v, p.l + v, p.o + v * head_dim_, splits, p.vectors, p.vectors * head_dim_, head_dim_, out + h * head_dim_});
       }
-      if (to_ == DType::bf16) kernels_.to_bf16({out, ctx.at<std::uint16_t>(1) + at, n});
-      if (to_ != DType::q8_act) continue;
-      const Q8Rows q8 = q8_rows(ctx.io[1], max_rows_, q_stride());
-      kernels_.quantize_q8({out, q8.q + at, q8.scale + at / 32, q8.sum + at / 16, 1, n});
+      write_activations(kernels_, to_, out, ctx.io[1], max_rows_, q_stride(), at, n);
     }
   }
 

@@ -17,7 +17,7 @@ std::unique_ptr<Op> make_cache_write(int layer);
 /// of its sequence up to its own (window: only the last `window` of them; 0 = no window).
 std::unique_ptr<Op> make_attend(int layer, int kv_heads, float scale, int window, tensor::DType to);
 
-/// Rows of one attention tile: query heads of a group times rows is about 32 vectors that share each load of K and V.
+/// Rows of one attention tile: query heads of a group times rows is about 64 vectors that share each load of K and V.
 constexpr int query_tile_rows(int group) { return group >= 64 ? 1 : 64 / group; }
 
 constexpr int attend_tiles(int count, int group) { return (count + query_tile_rows(group) - 1) / query_tile_rows(group); }

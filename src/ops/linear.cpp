@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "base/check.h"
+#include "ops/activations.h"
 #include "ops/panel_product.h"
 
 namespace millrace::ops {
@@ -18,21 +19,15 @@ class BoundLinear final : public BoundOp {
       : product_(w, ctx.kernels, ctx.max_rows(in_rows)), tiling_(choose_tiling(w, ctx.max_rows(out_rows), ctx, 1, w.panels)), out_rows_(out_rows) {}
 
   void execute(const ExecContext& ctx) const noexcept override {
-    const int rows = ctx.step.rows(out_rows_), row_blocks = tiling_.row_blocks(rows);
     const PackedWeight& w = product_.weight();
-    ctx.worker.for_tiles(row_blocks * tiling_.panel_chunks, [&](int tile) {
-      const int row = tile % row_blocks * tiling_.row_block;
-      const std::int64_t panel = std::int64_t{tile / row_blocks} * tiling_.panel_block;
-      product_.run(ctx.io[0], row, std::min(tiling_.row_block, rows - row), panel, std::min<std::int64_t>(tiling_.panel_block, w.panels - panel),
-                   ctx.at<float>(1) + row * w.n + panel * w.panel_rows, w.n);
+    tiling_.for_tiles(ctx.worker, ctx.step.rows(out_rows_), [&](std::int64_t row, std::int64_t rows, std::int64_t panel, std::int64_t panels) {
+      product_.run(ctx.io[0], row, rows, panel, panels, ctx.at<float>(1) + row * w.n + panel * w.panel_rows, w.n);
     });
   }
 
   Work work(const StepArgs& step) const override { return product_work(product_.weight(), step.rows(out_rows_)); }
   std::string shape(const StepArgs& step) const override { return product_shape(product_.weight(), step.rows(out_rows_)); }
-  std::string tiling() const override {
-    return fmt::format("rows={} panels={} chunks={}", tiling_.row_block, tiling_.panel_block, tiling_.panel_chunks);
-  }
+  std::string tiling() const override { return to_string(tiling_); }
 
  private:
   PanelProduct product_;
@@ -72,13 +67,8 @@ class BoundGatedLinear final : public BoundOp {
         max_rows_(ctx.max_rows(rows)), tiling_(choose_tiling(gate, max_rows_, ctx, std::max(1, 32 / gate.panel_rows), most_panels(gate, max_rows_, ctx))) {}
 
   void execute(const ExecContext& ctx) const noexcept override {
-    const int rows = ctx.step.rows(rows_), row_blocks = tiling_.row_blocks(rows);
-    const std::int64_t all_panels = gate_.weight().panels;
-    ctx.worker.for_tiles(row_blocks * tiling_.panel_chunks, [&](int tile) {
-      const int row = tile % row_blocks * tiling_.row_block;
-      const std::int64_t panel = std::int64_t{tile / row_blocks} * tiling_.panel_block;
-      run_tile(ctx, row, std::min(tiling_.row_block, rows - row), panel, std::min<std::int64_t>(tiling_.panel_block, all_panels - panel));
-    });
+    tiling_.for_tiles(ctx.worker, ctx.step.rows(rows_),
+                      [&](std::int64_t row, std::int64_t rows, std::int64_t panel, std::int64_t panels) { run_tile(ctx, row, rows, panel, panels); });
   }
 
   std::size_t scratch_bytes() const override { return static_cast<std::size_t>(2 * tiling_.row_block * columns() * 4); }
@@ -86,22 +76,20 @@ class BoundGatedLinear final : public BoundOp {
   Work work(const StepArgs& step) const override {
     const double rows = step.rows(rows_), n = static_cast<double>(gate_.weight().n);
     const Work gate = product_work(gate_.weight(), rows), up = product_work(up_.weight(), rows);
-    const double out_bytes = to_ == DType::q8_act ? 1.25 : to_ == DType::bf16 ? 2 : 4;  // and the products stay in the cache
-    return {gate.bytes + up.bytes + rows * n * (out_bytes - 8), gate.flops + up.flops, gate.arithmetic};
+    // The products stay in the cache: two f32 less.
+    return {gate.bytes + up.bytes + rows * n * (activation_bytes(to_) - 8), gate.flops + up.flops, gate.arithmetic};
   }
   std::string shape(const StepArgs& step) const override {
     return product_shape(gate_.weight(), step.rows(rows_)) + " x " + std::string(to_string(up_.weight().dtype));
   }
-  std::string tiling() const override {
-    return fmt::format("rows={} panels={} chunks={}", tiling_.row_block, tiling_.panel_block, tiling_.panel_chunks);
-  }
+  std::string tiling() const override { return to_string(tiling_); }
 
  private:
   std::int64_t columns() const { return std::int64_t{tiling_.panel_block} * gate_.weight().panel_rows; }
 
   /// So that both products of a tile take a quarter of L2.
   static std::int64_t most_panels(const PackedWeight& gate, int max_rows, const SetupContext& ctx) {
-    return std::max<std::int64_t>(4, ctx.l2_bytes / 4 / (std::int64_t{8} * std::min(max_rows, 128) * gate.panel_rows));
+    return std::max<std::int64_t>(4, ctx.l2_bytes / 4 / (std::int64_t{8} * std::min(max_rows, kMostTileRows) * gate.panel_rows));
   }
 
   void run_tile(const ExecContext& ctx, std::int64_t row, std::int64_t rows, std::int64_t panel, std::int64_t panels) const {
@@ -112,12 +100,8 @@ class BoundGatedLinear final : public BoundOp {
     up_.run(ctx.io[0], row, rows, panel, panels, up, width);
     for (std::int64_t r = 0; r < rows; ++r) {
       float* g = gate + r * width;
-      const std::int64_t at = (row + r) * n + first;
-      kernels_.swiglu_f32({g, up + r * width, to_ == DType::f32 ? ctx.at<float>(1) + at : g, count});
-      if (to_ == DType::bf16) kernels_.to_bf16({g, ctx.at<std::uint16_t>(1) + at, count});
-      if (to_ != DType::q8_act) continue;
-      const Q8Rows out = q8_rows(ctx.io[1], max_rows_, n);
-      kernels_.quantize_q8({g, out.q + at, out.scale + at / 32, out.sum + at / 16, 1, count});
+      kernels_.swiglu_f32({g, up + r * width, g, count});
+      write_activations(kernels_, to_, g, ctx.io[1], max_rows_, n, (row + r) * n + first, count);
     }
   }
 
@@ -158,15 +142,12 @@ class BoundConvert final : public RowOp {
       : RowOp(x.rows), kernels_(ctx.kernels), k_(x.row.last()), max_rows_(ctx.max_rows(x.rows)), to_(to) {}
 
   void execute_rows(const ExecContext& ctx, std::int64_t row, std::int64_t n) const noexcept override {
-    const float* x = ctx.at<float>(0) + row * k_;
-    if (to_ == DType::bf16) return kernels_.to_bf16({x, ctx.at<std::uint16_t>(1) + row * k_, n * k_});
-    const Q8Rows out = q8_rows(ctx.io[1], max_rows_, k_);
-    kernels_.quantize_q8({x, out.q + row * k_, out.scale + row * (k_ / 32), out.sum + row * (k_ / 32) * 2, n, k_});
+    write_activations(kernels_, to_, ctx.at<float>(0) + row * k_, ctx.io[1], max_rows_, k_, row * k_, n * k_);
   }
 
   Work work(const StepArgs& step) const override {
     const double values = static_cast<double>(step.rows(rows())) * static_cast<double>(k_);
-    return {values * (to_ == DType::bf16 ? 6.0 : 5.25), values * 2};
+    return {values * (4 + activation_bytes(to_)), values * 2};
   }
   std::string shape(const StepArgs& step) const override { return fmt::format("{}x{}", step.rows(rows()), k_); }
 

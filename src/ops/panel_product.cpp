@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
+#include "ops/activations.h"
 
 namespace millrace::ops {
 namespace {
@@ -51,7 +51,8 @@ ProductTiling choose_tiling(const PackedWeight& w, int max_rows, const SetupCont
   // Half of L2 for weights; the rest for the rows' activations and the output tile.
   const std::int64_t panels_in_l2 = std::max<std::int64_t>(1, ctx.l2_bytes / 2 / w.panel_bytes);
   ProductTiling t{};
-  t.row_block = std::min(max_rows, 128);
+  t.panels = w.panels;
+  t.row_block = std::min(max_rows, kMostTileRows);
   // At least four tiles a worker, so that one that is slowed down leaves work for the others to take; but not less than
   // four panels, which one GEMV call keeps in flight. What a tile prepares of its rows pays from some sixteen panels on.
   const std::int64_t chunks = std::max<std::int64_t>(1, std::int64_t{4} * ctx.workers / t.row_blocks(max_rows));
@@ -64,11 +65,12 @@ ProductTiling choose_tiling(const PackedWeight& w, int max_rows, const SetupCont
 
 Work product_work(const PackedWeight& w, double rows) {
   const DType in = activation_type(w.dtype);
-  const double in_bytes = in == DType::q8_act ? 1.25 : in == DType::bf16 ? 2 : 4;
-  return {static_cast<double>(w.bytes()) + rows * (static_cast<double>(w.k) * in_bytes + 4.0 * static_cast<double>(w.n)),
+  return {static_cast<double>(w.bytes()) + rows * (static_cast<double>(w.k) * activation_bytes(in) + 4.0 * static_cast<double>(w.n)),
           2.0 * rows * static_cast<double>(w.n) * static_cast<double>(w.k),
           in == DType::q8_act ? Arithmetic::int8 : in == DType::bf16 ? Arithmetic::bf16 : Arithmetic::f32};
 }
+
+std::string to_string(const ProductTiling& t) { return fmt::format("rows={} panels={} chunks={}", t.row_block, t.panel_block, t.panel_chunks); }
 
 std::string product_shape(const PackedWeight& w, int rows) { return fmt::format("{}x{} -> {} {}", rows, w.k, w.n, to_string(w.dtype)); }
 

@@ -2,6 +2,8 @@
 
 // Rows times a run of neighbouring panels of one packed matrix: what every op with a matrix product does in a tile.
 
+#include <algorithm>
+
 #include "ops/op.h"
 
 namespace millrace::ops {
@@ -27,17 +29,33 @@ class PanelProduct {
   int max_rows_;
 };
 
+/// Rows of a tile at most: activations of 128 rows and a panel block's weights are in L2 together.
+inline constexpr int kMostTileRows = 128;
+
 /// Work split of a product: a tile is row_block rows x panel_block panels. Tiles of one column chunk follow each other,
 /// so that a worker keeps its weights in L2 while the rows stream by.
 struct ProductTiling {
   int row_block;
   int panel_block;
   int panel_chunks;
+  std::int64_t panels;  // of the matrix
 
   int row_blocks(int rows) const { return (rows + row_block - 1) / row_block; }
-};
 
-/// panel_block is a multiple of `unit` (but for the last chunk), and at most `most_panels`.
+  /// body(row, rows, panel, panels) for each tile of a step of `rows` rows.
+  template <class Body>
+  void for_tiles(device::Worker& worker, int rows, Body&& body) const {
+    const int blocks = row_blocks(rows);
+    worker.for_tiles(blocks * panel_chunks, [&](int tile) {
+      const int row = tile % blocks * row_block;
+      const std::int64_t panel = std::int64_t{tile / blocks} * panel_block;
+      body(std::int64_t{row}, std::int64_t{std::min(row_block, rows - row)}, panel, std::min<std::int64_t>(panel_block, panels - panel));
+    });
+  }
+};
+std::string to_string(const ProductTiling& tiling);
+
+/// panel_block is at most `most_panels`, rounded up to a multiple of `unit`.
 ProductTiling choose_tiling(const PackedWeight& w, int max_rows, const SetupContext& ctx, int unit, std::int64_t most_panels);
 
 /// What a product of `rows` rows moves and computes.

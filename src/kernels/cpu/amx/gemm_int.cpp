@@ -121,8 +121,7 @@ void row_tiles(const WideArgs& p) {
 
 /// As multiply_wide, of a multiple of 16 rows. Tiles are configured.
 void multiply_tiles(WideKind kind, const WideArgs& p) {
-  if (kind.group == 32)
-    return kind.has_min ? row_tiles<WideKind{32, true}>(p) : row_tiles<WideKind{32, false}>(p);
+  if (kind.group == 32) return kind.has_min ? row_tiles<WideKind{32, true}>(p) : row_tiles<WideKind{32, false}>(p);
   return kind.has_min ? row_tiles<WideKind{16, true}>(p) : row_tiles<WideKind{16, false}>(p);
 }
 
@@ -131,7 +130,7 @@ void gemm(GemmIntArgs p, void (*fewer_rows)(const GemmIntArgs&)) {
   const int64_t all = p.rows, rows = all / kRows * kRows;
   if (rows > 0) {
     p.rows = rows;
-    configure(tile_config<kFormat.group == 16 ? 2 : 1>());
+    configure(tile_config < kFormat.group == 16 ? 2 : 1 > ());
     many_rows<kFormat>(p, multiply_tiles, kRows);
     release();
   }

@@ -136,8 +136,7 @@ inline void add_int8() {
     for (int k = 0; k < size.k; ++k)
       for (int n = 0; n < size.n; ++n)
         for (int j = 0; j < 4; ++j)
-          sum[n] += static_cast<std::int8_t>(tiles().byte[A][m][4 * k + j]) *
-                    tiles().byte[B][k][4 * n + j];
+          sum[n] += static_cast<std::int8_t>(tiles().byte[A][m][4 * k + j]) * tiles().byte[B][k][4 * n + j];
     __builtin_memcpy(tiles().byte[C][m], sum, 64);
   }
 }

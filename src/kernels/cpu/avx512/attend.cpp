@@ -7,7 +7,8 @@
 // key.
 //
 // Many queries share a tile of keys: it is widened to f32 once, into scratch, as one block of kKeyTile tokens. Few read
-// the cache, up to four blocks at once, and wait for memory: scores ask for the tile's values, values for the next keys.
+// the cache, up to four blocks at once, and wait for memory: scores ask for the tile's values, values for the next
+// keys.
 
 #include "kernels/cpu/avx512/kernels.h"
 #include "kernels/cpu/avx512/vec.h"
@@ -98,7 +99,7 @@ void score_tile(const AttendArgs& p, const Query* queries, int64_t begin, int64_
     const typename T::type *k[4] = {}, *v[4] = {};
     for (int j = 0; j < 4 && j < vectors; ++j) {
       k[j] = block_of<T>(p, p.k_cache, t + 16 * j) + slot_of(p, t + 16 * j);
-      v[j] = block_of<T>(p, p.v_cache, t + 16 * j) + slot_of(p, t + 16 * j) * p.head_dim;
+      if constexpr (from_memory<T>) v[j] = block_of<T>(p, p.v_cache, t + 16 * j) + slot_of(p, t + 16 * j) * p.head_dim;
     }
     const auto key = [&](int64_t d, int j) __attribute__((always_inline)) {
       if constexpr (from_memory<T>) _mm_prefetch(reinterpret_cast<const char*>(v[j] + 16 * d), _MM_HINT_T1);
@@ -127,7 +128,8 @@ template <int QT, class Op>
                  _mm256_permute2f128_ps(eight[2 * i], eight[2 * i + 1], 0x31));
 #pragma GCC unroll 2
   for (int i = 0; i < 2; ++i)
-    two[i] = op(_mm256_shuffle_ps(four[2 * i], four[2 * i + 1], 0x44), _mm256_shuffle_ps(four[2 * i], four[2 * i + 1], 0xEE));
+    two[i] = op(_mm256_shuffle_ps(four[2 * i], four[2 * i + 1], 0x44),
+                _mm256_shuffle_ps(four[2 * i], four[2 * i + 1], 0xEE));
   const __m256 one = op(_mm256_shuffle_ps(two[0], two[1], 0x88), _mm256_shuffle_ps(two[0], two[1], 0xDD));
   return _mm256_permutevar8x32_ps(one, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));  // was 0 2 4 6 1 3 5 7
 }
@@ -143,7 +145,8 @@ template <int QT>
 void soften(const AttendArgs& p, const Query* queries, const Own& own, float* scores) {
   const __m512 nothing = _mm512_set1_ps(-__builtin_inff());
   const auto owned = [&](int i, int64_t j) {
-    const auto after = first_lanes(max64(own.end[i] - 16 * j, 0)), before = first_lanes(max64(own.begin[i] - 16 * j, 0));
+    const auto after = first_lanes(max64(own.end[i] - 16 * j, 0)),
+               before = first_lanes(max64(own.begin[i] - 16 * j, 0));
     return _mm512_mask_blend_ps(static_cast<__mmask16>(after & ~before), nothing,
                                 _mm512_loadu_ps(scores + i * kKeyTile + 16 * j));
   };
@@ -159,7 +162,8 @@ void soften(const AttendArgs& p, const Query* queries, const Own& own, float* sc
   }
   const auto mask = static_cast<__mmask16>(live);
   const __m512 m = load_upto(queries[0].m, QT), l = load_upto(queries[0].l, QT);
-  const __m512 tile_max = _mm512_castps256_ps512(fold_lanes(most, [](__m256 a, __m256 b) { return _mm256_max_ps(a, b); }));
+  const __m512 tile_max =
+      _mm512_castps256_ps512(fold_lanes(most, [](__m256 a, __m256 b) { return _mm256_max_ps(a, b); }));
   const __m512 new_m = _mm512_max_ps(tile_max, m);
   float maxima[16];
   _mm512_storeu_ps(maxima, new_m);
@@ -245,26 +249,26 @@ void weigh_tile(const AttendArgs& p, const Query* queries, int64_t begin, int64_
 /// One online-softmax step of QT neighbouring queries: the keys of the tile that starts at `tile`.
 template <class T, int QT>
 void step(const AttendArgs& p, const Query* queries, int64_t tile) {
-  int64_t begin[QT], end[QT];  // each query's own keys within the tile
   Own own;
   int64_t first = tile + kKeyTile, last = tile, common_first = tile, common_last = tile + kKeyTile;
   for (int i = 0; i < QT; ++i) {
-    begin[i] = max64(queries[i].begin, tile);
-    end[i] = min64(queries[i].end, tile + kKeyTile);
-    own.begin[i] = begin[i] - tile, own.end[i] = end[i] - tile;
-    if (begin[i] < end[i]) first = min64(first, begin[i]), last = max64(last, end[i]);
-    common_first = max64(common_first, begin[i]);
-    common_last = min64(common_last, end[i]);
+    const int64_t begin = max64(queries[i].begin, tile), end = min64(queries[i].end, tile + kKeyTile);
+    own.begin[i] = begin - tile, own.end[i] = end - tile;
+    if (begin < end) first = min64(first, begin), last = max64(last, end);
+    common_first = max64(common_first, begin);
+    common_last = min64(common_last, end);
   }
   if (first >= last) return;
   score_tile<T, QT>(p, queries, first, last, p.scratch);
   soften<QT>(p, queries, own, p.scratch);
   if (common_first >= common_last) common_first = common_last = last;  // nothing in common: each alone
   for (int i = 0; i < QT; ++i)
-    weigh_tile<T, 1>(p, queries + i, begin[i], min64(end[i], common_first), p.scratch + i * kKeyTile);
+    weigh_tile<T, 1>(p, queries + i, tile + own.begin[i], min64(tile + own.end[i], common_first),
+                     p.scratch + i * kKeyTile);
   weigh_tile<T, QT>(p, queries, common_first, common_last, p.scratch);
   for (int i = 0; i < QT; ++i)
-    weigh_tile<T, 1>(p, queries + i, max64(begin[i], common_last), end[i], p.scratch + i * kKeyTile);
+    weigh_tile<T, 1>(p, queries + i, max64(tile + own.begin[i], common_last), tile + own.end[i],
+                     p.scratch + i * kKeyTile);
 }
 
 /// `count` <= kMaxQueries queries from the i-th.
@@ -273,12 +277,18 @@ void step(const AttendArgs& p, int64_t i, int64_t count, int64_t tile) {
   Query at[kMaxQueries];
   for (int64_t j = 0; j < count; ++j) at[j] = query_at(p, i + j);
   switch (count) {
-    case 1: return step<T, 1>(p, at, tile);
-    case 2: return step<T, 2>(p, at, tile);
-    case 3: return step<T, 3>(p, at, tile);
-    case 4: return step<T, 4>(p, at, tile);
-    case 5: return step<T, 5>(p, at, tile);
-    case 6: return step<T, 6>(p, at, tile);
+    case 1:
+      return step<T, 1>(p, at, tile);
+    case 2:
+      return step<T, 2>(p, at, tile);
+    case 3:
+      return step<T, 3>(p, at, tile);
+    case 4:
+      return step<T, 4>(p, at, tile);
+    case 5:
+      return step<T, 5>(p, at, tile);
+    case 6:
+      return step<T, 6>(p, at, tile);
   }
   if constexpr (from_memory<T>) count == 7 ? step<T, 7>(p, at, tile) : step<T, 8>(p, at, tile);
 }

@@ -11,7 +11,7 @@ namespace {
 template <class T>
 struct Plain {
   using Args = GemmFloatArgs;
-  static constexpr int kRows = 6;
+  static constexpr int kRows = 2;  // fewer than kLeastWide come here
   static constexpr int64_t kStep = 1, kWeightBytes = 16 * sizeof(typename T::type);
 
   template <int MR, int NR>
@@ -34,7 +34,7 @@ struct Plain {
 /// bf16 panels, [k / 2][16][2], without vdpbf16ps: both halves of a pair are widened by a shift and a mask.
 struct Pairs {
   using Args = GemmBf16Args;
-  static constexpr int kRows = 4;
+  static constexpr int kRows = 2;
   static constexpr int64_t kStep = 2, kWeightBytes = 64;
 
   template <int MR, int NR>
@@ -76,8 +76,8 @@ struct Pairs {
   }
 };
 
-constexpr int kChunk = 256;    // elements of k: two panels of them are 32 KB
-constexpr int kLeastWide = 4;  // rows
+constexpr int kChunk = 256;     // elements of k: two panels of them are 32 KB
+constexpr int kLeastWide = 4;   // rows
 constexpr int kMostWide = 192;  // rows whose chunk stays in L2
 
 /// A chunk of rows, f32, times one of two panels. `next`, of the panels that come next: asked for along with each
@@ -98,11 +98,7 @@ template <int MR, int NR>
   const float* a = p.a + row * p.a_stride;
   float* c = p.c + row * p.c_stride;
   __m512 f[MR][NR];
-#pragma GCC unroll 8
-  for (int i = 0; i < MR; ++i)
-#pragma GCC unroll 8
-    for (int j = 0; j < NR; ++j)
-      f[i][j] = p.first ? _mm512_setzero_ps() : load_upto(c + i * p.c_stride + 16 * j, p.n - 16 * j);
+  load_tile(c, p.c_stride, p.n, p.first, f);
   const float* w[NR];
   for (int j = 0; j < NR; ++j) w[j] = p.panels[j];
   const int64_t next_step = row == 0 ? p.next_step : 0;
@@ -120,10 +116,7 @@ template <int MR, int NR>
       for (int j = 0; j < NR; ++j) f[i][j] = _mm512_fmadd_ps(x, weight[j], f[i][j]);
     }
   }
-#pragma GCC unroll 8
-  for (int i = 0; i < MR; ++i)
-#pragma GCC unroll 8
-    for (int j = 0; j < NR; ++j) store_upto(c + i * p.c_stride + 16 * j, p.n - 16 * j, f[i][j]);
+  store_tile(c, p.c_stride, p.n, f);
 }
 
 template <int MR>
@@ -168,7 +161,8 @@ void many_rows(const Args& p) {
       const float* a;
       int64_t a_stride = p.a_stride;
       if constexpr (kWidenRows) {
-        for (int64_t i = 0; i < rows; ++i) widen_row(p.a + (first + i) * p.a_stride + begin, count, row_memory + i * kChunk);
+        for (int64_t i = 0; i < rows; ++i)
+          widen_row(p.a + (first + i) * p.a_stride + begin, count, row_memory + i * kChunk);
         a = row_memory, a_stride = kChunk;
       } else {
         a = p.a + first * p.a_stride + begin;
@@ -176,7 +170,8 @@ void many_rows(const Args& p) {
       const int64_t step = sizeof(typename T::type) * 16, offset = begin * step;
       for (int64_t panel = 0; panel < p.panels; panel += 2) {
         const int panels = panel + 2 <= p.panels ? 2 : 1;
-        Wide wide{a, a_stride, count, {}, p.c + first * p.c_stride + panel * 16, p.c_stride, p.n - panel * 16, begin == 0, {}, step};
+        Wide wide{a,          a_stride,         count,      {}, p.c + first * p.c_stride + panel * 16,
+                  p.c_stride, p.n - panel * 16, begin == 0, {}, step};
         for (int j = 0; j < panels; ++j) {
           const std::uint8_t* w = p.w + (panel + j) * p.panel_bytes;
           wide.panels[j] = widened(static_cast<T*>(nullptr), w, begin, begin + count, panel_memory[j]);
@@ -186,11 +181,21 @@ void many_rows(const Args& p) {
         for (int64_t t = 0; t < tiles; ++t) {
           const int64_t row = t * rows / tiles;
           switch ((t + 1) * rows / tiles - row) {
-            case 8: wide_rows<8>(wide, panels, row); break;
-            case 7: wide_rows<7>(wide, panels, row); break;
-            case 6: wide_rows<6>(wide, panels, row); break;
-            case 5: wide_rows<5>(wide, panels, row); break;
-            default: wide_rows<4>(wide, panels, row); break;
+            case 8:
+              wide_rows<8>(wide, panels, row);
+              break;
+            case 7:
+              wide_rows<7>(wide, panels, row);
+              break;
+            case 6:
+              wide_rows<6>(wide, panels, row);
+              break;
+            case 5:
+              wide_rows<5>(wide, panels, row);
+              break;
+            default:
+              wide_rows<4>(wide, panels, row);
+              break;
           }
         }
       }

@@ -28,8 +28,7 @@ template <IntFormat kFormat>
 [[gnu::always_inline]] inline __m512i weights(int s, int high, const std::uint8_t* w) {
   constexpr IntFormat f = kFormat;
   constexpr int kFirst = f.bits == 6 ? 4 : 0;  // plane T begins there, and so do its bits of a code
-  if constexpr (f.bits == 8)
-    return _mm512_load_si512(w + (4 * high + s) * 64);
+  if constexpr (f.bits == 8) return _mm512_load_si512(w + (4 * high + s) * 64);
   __m512i q = _mm512_setzero_si512();
   if constexpr (f.bits >= 4)
     q = _mm512_and_si512(move_bits(_mm512_load_si512(w + s * 64), -4 * high), _mm512_set1_epi8(15));
@@ -131,36 +130,37 @@ void prepare(const GemmIntArgs& p, int64_t row, int64_t begin, int64_t end, RowB
   }
 }
 
-/// Few rows: codes are unpacked in registers. Chunks [begin, end) of 32 blocks; `rows` has those of each chunk together,
-/// `stride` of them.
-///
-/// Memory is asked ahead by what a block of many rows leaves time for, across page ends, where the hardware stops, and
-/// past a panel's end in the panel that its place in the tile has next.
+/// Blocks [begin, end) of few rows. `rows`: p.rows of the first chunk of kChunkBlocks, then of the next.
+struct Few {
+  const GemmIntArgs& p;
+  const RowBlocks* rows;
+  int64_t begin, end;
+};
+
+/// Codes are unpacked in registers. Memory is asked ahead by what a block of many rows leaves time for, across page
+/// ends, where the hardware stops, and past a panel's end in the panel that its place in the tile has next.
 template <IntFormat kFormat, int MR, int NR>
-[[gnu::noinline]] void tile(const GemmIntArgs& p, const RowBlocks* rows, int64_t stride, int64_t row, int64_t panel,
-                            int64_t begin, int64_t end) {
+[[gnu::noinline]] void tile(const Few& x, int64_t row, int64_t panel) {
   constexpr IntFormat f = kFormat;
+  const GemmIntArgs& p = x.p;
   constexpr int kBlockBytes = f.bits * 64, kParts = f.group == 16 ? 2 : 1;
   constexpr int kAhead = (MR > 2 ? 4096 : 2048) / kBlockBytes;
   const IntPanel at = int_panel(f, p.blocks, 16);
   const int64_t k = p.blocks * 32;
   const std::uint8_t* scales = p.w + panel * p.panel_bytes;
-  const std::uint8_t* data = scales + at.data + begin * kBlockBytes;
-  const std::int8_t* a = p.a + row * k + begin * 32;
+  const std::uint8_t* data = scales + at.data + x.begin * kBlockBytes;
+  const std::int8_t* a = p.a + row * k + x.begin * 32;
+  const RowBlocks* rows = x.rows + row;
   float* c = p.c + row * p.c_stride + panel * 16;
   const int64_t n = p.n - panel * 16;
 
   __m512 acc_f[MR][NR];
-#pragma GCC unroll 8
-  for (int i = 0; i < MR; ++i)
-#pragma GCC unroll 4
-    for (int j = 0; j < NR; ++j)
-      acc_f[i][j] = begin == 0 ? _mm512_setzero_ps() : load_upto(c + i * p.c_stride + j * 16, n - j * 16);
+  load_tile(c, p.c_stride, n, x.begin == 0, acc_f);
 
-  for (int64_t chunk = begin; chunk < end; chunk += kChunkBlocks, rows += stride)
-    for (int64_t b = chunk; b < min64(chunk + kChunkBlocks, end); ++b, a += 32, data += kBlockBytes) {
+  for (int64_t chunk = x.begin; chunk < x.end; chunk += kChunkBlocks, rows += p.rows)
+    for (int64_t b = chunk; b < min64(chunk + kChunkBlocks, x.end); ++b, a += 32, data += kBlockBytes) {
       __m512i acc[kParts][MR][NR];
-      start_sums<f.group>(rows + row, b - chunk, acc);
+      start_sums<f.group>(rows, b - chunk, acc);
       dot<kFormat, MR, NR, kParts>(a, k, data, p.panel_bytes, acc);
       const std::uint8_t* ahead = data + kAhead * kBlockBytes + (b + kAhead < p.blocks ? 0 : (NR - 1) * p.panel_bytes);
 #pragma GCC unroll 4
@@ -171,29 +171,19 @@ template <IntFormat kFormat, int MR, int NR>
       BlockScales of[NR];
 #pragma GCC unroll 4
       for (int j = 0; j < NR; ++j) of[j] = load_scales<kFormat>(scales + j * p.panel_bytes, at, b);
-      add_scaled<wide_kind(f)>(rows + row, b - chunk, acc, of, acc_f);
+      add_scaled<wide_kind(f)>(rows, b - chunk, acc, of, acc_f);
     }
-#pragma GCC unroll 8
-  for (int i = 0; i < MR; ++i)
-#pragma GCC unroll 4
-    for (int j = 0; j < NR; ++j) store_upto(c + i * p.c_stride + j * 16, n - j * 16, acc_f[i][j]);
+  store_tile(c, p.c_stride, n, acc_f);
 }
-
-struct Few {
-  const GemmIntArgs& p;
-  const RowBlocks* rows;
-  int64_t begin, end;  // blocks
-};
 
 /// MR rows times `count` <= 4 neighbouring panels.
 template <IntFormat kFormat, int MR>
 void tiles(const Few& x, int64_t row, int64_t panel, int64_t count) {
   if constexpr (MR == 1) {
-    if (count == 4) return tile<kFormat, MR, 4>(x.p, x.rows, x.p.rows, row, panel, x.begin, x.end);
+    if (count == 4) return tile<kFormat, MR, 4>(x, row, panel);
   }
-  for (; count >= 2; count -= 2, panel += 2)
-    tile<kFormat, MR, 2>(x.p, x.rows, x.p.rows, row, panel, x.begin, x.end);
-  if (count == 1) tile<kFormat, MR, 1>(x.p, x.rows, x.p.rows, row, panel, x.begin, x.end);
+  for (; count >= 2; count -= 2, panel += 2) tile<kFormat, MR, 2>(x, row, panel);
+  if (count == 1) tile<kFormat, MR, 1>(x, row, panel);
 }
 
 template <IntFormat kFormat>
@@ -204,8 +194,7 @@ void few_rows(const GemmIntArgs& p) {
     const int64_t end = min64(begin + kChunks * kChunkBlocks, p.blocks);
     RowBlocks* next = rows;
     for (int64_t b = begin; b < end; b += kChunkBlocks)
-      for (int64_t row = 0; row < p.rows; ++row)
-        prepare<kFormat>(p, row, b, min64(b + kChunkBlocks, end), *next++);
+      for (int64_t row = 0; row < p.rows; ++row) prepare<kFormat>(p, row, b, min64(b + kChunkBlocks, end), *next++);
     const Few few{p, rows, begin, end};
     for (int64_t panel = 0; panel < p.panels; panel += 4) {
       const int64_t count = min64(4, p.panels - panel);
@@ -240,7 +229,8 @@ void widen(const GemmIntArgs& p, int64_t panel, int64_t begin, int64_t end, int 
     _mm512_store_ps(wide.d, of.d);
     if constexpr (f.has_min) _mm512_store_ps(wide.m, of.m);
     if constexpr (f.group == 16) {
-      for (int h = 0; h < 2; ++h) _mm512_store_ps(wide.group[h], of.group[h]), _mm512_store_ps(wide.back[h], of.back[h]);
+      for (int h = 0; h < 2; ++h)
+        _mm512_store_ps(wide.group[h], of.group[h]), _mm512_store_ps(wide.back[h], of.back[h]);
       if constexpr (f.has_min) _mm512_store_si512(wide.mins, of.mins);
     }
   }
@@ -285,11 +275,10 @@ void many_rows(const GemmIntArgs& p, void (*multiply)(WideKind, const WideArgs&)
         for (int j = 0; j < panels; ++j) widen<kFormat>(p, panel + j, begin, end, j, weights);
         for (int64_t j = panel + 2; j < min64(panel + 4, p.panels); ++j) ask_scales<kFormat>(p, j, begin, end);
         const std::uint8_t* next = p.w + (panel + 2) * p.panel_bytes + int_panel(kFormat, p.blocks, 16).data;
-        multiply(wide_kind(kFormat),
-                 {p.a + first * k + begin * 32, k, rows, count, end - begin, &weights, panels,
-                  p.c + first * p.c_stride + panel * 16, p.c_stride, p.n - panel * 16, begin == 0,
-                  next + begin * kFormat.bits * 64, p.panel_bytes,
-                  panel + 2 < p.panels ? (end - begin) * kFormat.bits * 64 : 0});
+        multiply(wide_kind(kFormat), {p.a + first * k + begin * 32, k, rows, count, end - begin, &weights, panels,
+                                      p.c + first * p.c_stride + panel * 16, p.c_stride, p.n - panel * 16, begin == 0,
+                                      next + begin * kFormat.bits * 64, p.panel_bytes,
+                                      panel + 2 < p.panels ? (end - begin) * kFormat.bits * 64 : 0});
       }
     }
   }

@@ -28,11 +28,7 @@ template <class Format, int MR, int NR>
     Format::template step<MR, NR>(a + k, p.a_stride, w, p.panel_bytes, f);
   }
   if (k < p.k) Format::template last<MR, NR>(a + k, p.a_stride, w, p.panel_bytes, f);
-#pragma GCC unroll 8
-  for (int i = 0; i < MR; ++i)
-#pragma GCC unroll 8
-    for (int j = 0; j < NR; ++j)
-      store_upto(p.c + (row + i) * p.c_stride + (panel + j) * 16, p.n - (panel + j) * 16, f[i][j]);
+  store_tile(p.c + row * p.c_stride + panel * 16, p.c_stride, p.n - panel * 16, f);
 }
 
 /// MR rows times `count` <= 8 neighbouring panels.
@@ -58,7 +54,9 @@ void float_gemm(const typename Format::Args& p) {
       const int64_t count = min64(8, p.panels - panel);
       int64_t row = begin;
       for (; row + kRows <= end; row += kRows) float_tiles<Format, kRows>(p, row, panel, count);
-      if (end - row >= 4) float_tiles<Format, 4>(p, row, panel, count), row += 4;
+      if constexpr (kRows > 4) {
+        if (end - row >= 4) float_tiles<Format, 4>(p, row, panel, count), row += 4;
+      }
       if (end - row >= 2) float_tiles<Format, 2>(p, row, panel, count), row += 2;
       if (end - row == 1) float_tiles<Format, 1>(p, row, panel, count);
     }

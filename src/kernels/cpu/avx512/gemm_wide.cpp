@@ -11,22 +11,16 @@ struct Ahead {
 };
 
 template <WideKind kKind, int MR, int NR>
-[[gnu::noinline]] void wide_tile(const WideArgs& p, int64_t row, int panel, const Ahead& ahead) {
+[[gnu::noinline]] void wide_tile(const WideArgs& p, int64_t row, const Ahead& ahead) {
   constexpr int kParts = kKind.group == 16 ? 2 : 1;
   const std::int8_t* a = p.a + row * p.k;
   const RowBlocks* rows = p.rows + row;
-  float* c = p.c + row * p.c_stride + panel * 16;
-  const int64_t n = p.n - panel * 16;
-
+  float* c = p.c + row * p.c_stride;
   __m512 acc_f[MR][NR];
-#pragma GCC unroll 8
-  for (int i = 0; i < MR; ++i)
-#pragma GCC unroll 4
-    for (int j = 0; j < NR; ++j)
-      acc_f[i][j] = p.first ? _mm512_setzero_ps() : load_upto(c + i * p.c_stride + j * 16, n - j * 16);
+  load_tile(c, p.c_stride, p.n, p.first, acc_f);
 
   const std::uint8_t* w_of[NR];
-  for (int j = 0; j < NR; ++j) w_of[j] = p.w->bytes[panel + j];
+  for (int j = 0; j < NR; ++j) w_of[j] = p.w->bytes[j];
   int64_t asked = ahead.at;
   for (int64_t b = 0; b < p.blocks; ++b, a += 32) {
     for (const int64_t stop = min64(asked + ahead.step, ahead.end); asked < stop; asked += 64)
@@ -51,34 +45,38 @@ template <WideKind kKind, int MR, int NR>
     for (int j = 0; j < NR; ++j) w_of[j] += 8 * 64;
     BlockScales of[NR];
 #pragma GCC unroll 4
-    for (int j = 0; j < NR; ++j) of[j] = stored_scales<kKind>(p.w->scales[panel + j][b]);
+    for (int j = 0; j < NR; ++j) of[j] = stored_scales<kKind>(p.w->scales[j][b]);
     add_scaled<kKind>(rows, b, acc, of, acc_f);
   }
-#pragma GCC unroll 8
-  for (int i = 0; i < MR; ++i)
-#pragma GCC unroll 4
-    for (int j = 0; j < NR; ++j) store_upto(c + i * p.c_stride + j * 16, n - j * 16, acc_f[i][j]);
+  store_tile(c, p.c_stride, p.n, acc_f);
 }
 
 template <WideKind kKind, int MR>
 void rows_of(const WideArgs& p, int64_t row, const Ahead& ahead) {
-  p.panels == 2 ? wide_tile<kKind, MR, 2>(p, row, 0, ahead) : wide_tile<kKind, MR, 1>(p, row, 0, ahead);
+  p.panels == 2 ? wide_tile<kKind, MR, 2>(p, row, ahead) : wide_tile<kKind, MR, 1>(p, row, ahead);
 }
 
-/// In tiles of MR rows and fewer, as equal as can be: kLeastWideRows or more make no tile of less than MR - 2. All of them
-/// together ask for the next weights, block by block: a burst would wait for memory, and the products behind it.
+/// In tiles of MR rows and fewer, as equal as can be: kLeastWideRows or more make no tile of less than MR - 2. All of
+/// them together ask for the next weights, block by block: a burst would wait for memory, and the products behind it.
 template <WideKind kKind, int MR>
 void multiply(const WideArgs& p) {
   const int64_t tiles = (p.row_count + MR - 1) / MR;
   Ahead ahead{0, p.next_bytes, 0};
   int64_t row = 0;
   for (int64_t t = 0; t < tiles; ++t) {
-    const int64_t end = (t + 1) * p.row_count / tiles, left = (ahead.end - ahead.at) / 64, blocks = (tiles - t) * p.blocks;
+    const int64_t end = (t + 1) * p.row_count / tiles, left = (ahead.end - ahead.at) / 64,
+                  blocks = (tiles - t) * p.blocks;
     ahead.step = (left + blocks - 1) / blocks * 64;
     switch (MR - (end - row)) {
-      case 0: rows_of<kKind, MR>(p, row, ahead); break;
-      case 1: rows_of<kKind, MR - 1>(p, row, ahead); break;
-      default: rows_of<kKind, MR - 2>(p, row, ahead); break;
+      case 0:
+        rows_of<kKind, MR>(p, row, ahead);
+        break;
+      case 1:
+        rows_of<kKind, MR - 1>(p, row, ahead);
+        break;
+      default:
+        rows_of<kKind, MR - 2>(p, row, ahead);
+        break;
     }
     row = end;
     ahead.at = min64(ahead.end, ahead.at + p.blocks * ahead.step);

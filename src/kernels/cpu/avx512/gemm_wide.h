@@ -101,7 +101,8 @@ template <WideKind kKind>
   out.d = _mm512_load_ps(wide.d);
   if constexpr (kKind.has_min) out.m = _mm512_load_ps(wide.m);
   if constexpr (kKind.group == 16) {
-    for (int h = 0; h < 2; ++h) out.group[h] = _mm512_load_ps(wide.group[h]), out.back[h] = _mm512_load_ps(wide.back[h]);
+    for (int h = 0; h < 2; ++h)
+      out.group[h] = _mm512_load_ps(wide.group[h]), out.back[h] = _mm512_load_ps(wide.back[h]);
     if constexpr (kKind.has_min) out.mins = _mm512_load_si512(wide.mins);
   }
   return out;

@@ -38,6 +38,24 @@ inline void store_upto(float* p, int64_t n, __m512 v) {
   _mm512_mask_storeu_ps(p, first_lanes(n), v);
 }
 
+/// The sums of a tile, MR rows and NR panels of 16 columns from c, of which n exist: 0, or what is there; and back.
+template <int MR, int NR>
+[[gnu::always_inline]] inline void load_tile(const float* c, int64_t c_stride, int64_t n, bool first,
+                                             __m512 (&f)[MR][NR]) {
+#pragma GCC unroll 8
+  for (int i = 0; i < MR; ++i)
+#pragma GCC unroll 8
+    for (int j = 0; j < NR; ++j)
+      f[i][j] = first ? _mm512_setzero_ps() : load_upto(c + i * c_stride + 16 * j, n - 16 * j);
+}
+template <int MR, int NR>
+[[gnu::always_inline]] inline void store_tile(float* c, int64_t c_stride, int64_t n, const __m512 (&f)[MR][NR]) {
+#pragma GCC unroll 8
+  for (int i = 0; i < MR; ++i)
+#pragma GCC unroll 8
+    for (int j = 0; j < NR; ++j) store_upto(c + i * c_stride + 16 * j, n - 16 * j, f[i][j]);
+}
+
 inline __m256i load16_halves(const std::uint16_t* p) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)); }
 inline __m256i join(__m128i lower, __m128i upper) {
   return _mm256_inserti128_si256(_mm256_castsi128_si256(lower), upper, 1);

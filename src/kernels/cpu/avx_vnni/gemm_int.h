@@ -3,8 +3,8 @@
 // Integer weights with vpdpbusd in 256 bits: AVX2's tiles with another product. Every function is internal to the file
 // that includes it (kernels/registry.h says why).
 //
-// It multiplies unsigned weights with signed activations into 32 bits. Codes are unsigned as they are, table values by a
-// table that is 128 higher. The accumulators start with what takes the offset back, -offset * a_sum. Scales of halves
+// It multiplies unsigned weights with signed activations into 32 bits. Codes are unsigned as they are, table values by
+// a table that is 128 higher. The accumulators start with what takes the offset back, -offset * a_sum. Scales of halves
 // multiply them as floats, exactly, as at avx512.
 
 #include "kernels/cpu/avx2/int_tiles.h"
@@ -37,7 +37,8 @@ struct Dpbusd {
     }
   }
 
-  /// Of the low elements (0) to the high ones (1): out = their sum, of halves times its scale, or += for the second part.
+  /// Of the low elements (0) to the high ones (1): out = their sum, of halves times its scale, or += for the second
+  /// part.
   template <IntFormat kFormat, int kFrom, int kTo, int MR, int NR>
   [[gnu::always_inline]] static void part(const Block<NR>& block, __m256 (&out)[MR][NR]) {
     constexpr IntFormat f = kFormat;

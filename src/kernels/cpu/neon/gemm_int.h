@@ -3,8 +3,9 @@
 // Integer weights on NEON: register tiles of MR rows x NR panels, shared by both levels; a Dot says how their INT8
 // products are made. Every function is internal to the file that includes it (kernels/registry.h says why).
 //
-// Both instructions take signed bytes, so table values go as they are, and so do codes of less than 8 bits: their offset
-// is taken back by the accumulators' start value, -offset * a_sum. Codes of 8 bits become their weights by one bit.
+// Both instructions take signed bytes, so table values go as they are, and so do codes of less than 8 bits: their
+// offset is taken back by the accumulators' start value, -offset * a_sum. Codes of 8 bits become their weights by one
+// bit.
 
 #include "kernels/cpu/neon/kernels.h"
 #include "kernels/cpu/neon/vec.h"
