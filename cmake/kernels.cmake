@@ -46,7 +46,8 @@ foreach(level generic avx2 avx512)
   set_source_files_properties(src/sampling/${level}/row_loops.cpp PROPERTIES SKIP_PRECOMPILE_HEADERS ON
     COMPILE_OPTIONS "${generic_flags};${sampling_${level}_flags}")
 endforeach()
-set_source_files_properties(src/sampling/row_loops.cpp PROPERTIES COMPILE_OPTIONS -ffp-contract=off)
+set_source_files_properties(src/sampling/row_loops.cpp src/sampling/sampler.cpp src/sampling/selection.cpp
+  PROPERTIES COMPILE_OPTIONS -ffp-contract=off)
 
 # Headers of these folders compile with those flags only, so not alone.
 get_target_property(kernel_headers kernels HEADER_SET)

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 
 #include "sampling/two_to_minus.h"
@@ -12,8 +13,18 @@ extern const RowLoops generic, avx2, avx512;  // src/sampling/<level>/row_loops.
 
 namespace {
 
+constexpr const RowLoops* kLevels[] = {&avx512, &avx2, &generic};  // the widest first
+
+bool runs(const RowLoops* level) {
+#if defined(__x86_64__)
+  if (level == &avx512) return __builtin_cpu_supports("avx512f");
+  if (level == &avx2) return __builtin_cpu_supports("avx2");
+#endif
+  return level == &generic;
+}
+
 const RowLoops& loops() {
-  static const RowLoops& best = *row_loops().front();
+  static const RowLoops& best = **std::ranges::find_if(kLevels, runs);
   return best;
 }
 
@@ -21,11 +32,7 @@ const RowLoops& loops() {
 
 std::vector<const RowLoops*> row_loops() {
   std::vector<const RowLoops*> all;
-#if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx512f")) all.push_back(&avx512);
-  if (__builtin_cpu_supports("avx2")) all.push_back(&avx2);
-#endif
-  all.push_back(&generic);
+  std::ranges::copy_if(kLevels, std::back_inserter(all), runs);
   return all;
 }
 
@@ -63,12 +70,18 @@ BoundSums sums_from(std::span<const float> logits, std::span<const float> weight
   return sums;
 }
 
+BoundSums counts_from(std::span<const float> logits, const Bounds& bounds) {
+  BoundSums counts;
+  loops().counts_from(logits.data(), logits.size(), bounds.data(), counts.data());
+  return counts;
+}
+
 double kept_sum(std::span<const float> logits, std::span<const float> weights, const Kept& kept, std::span<double> chunk_sums) {
   return loops().kept_sum(logits.data(), weights.data(), logits.size(), kept, chunk_sums.data());
 }
 
-std::size_t find_between(std::span<const float> logits, float low, float high, std::span<TokenId> tokens) {
-  return loops().find_between(logits.data(), logits.size(), low, high, tokens.data());
+std::size_t find_between(std::span<const float> logits, float low, float high, std::size_t enough, std::span<TokenId> tokens) {
+  return loops().find_between(logits.data(), logits.size(), low, high, enough, tokens.data());
 }
 
 std::size_t split(std::span<const float> logits, std::span<const float> weights, float low, float high,

@@ -59,6 +59,8 @@ inline constexpr std::size_t kBounds = 4;
 using Bounds = std::array<float, kBounds>;
 using BoundSums = std::array<double, kBounds>;
 BoundSums sums_from(std::span<const float> logits, std::span<const float> weights, const Bounds& bounds);
+/// And how many they are; bounds > -inf.
+BoundSums counts_from(std::span<const float> logits, const Bounds& bounds);
 
 /// Which weights a sum counts: those of at least `least_weight`, of a logit of at least `least_logit` up to and with
 /// token `last`, and of at least `more`, the next float, behind it.
@@ -77,8 +79,9 @@ struct Kept {
 double kept_sum(std::span<const float> logits, std::span<const float> weights, const Kept& kept, std::span<double> chunk_sums);
 
 /// Writes each i with low <= logits[i] < high to `tokens`, as long as `logits`, rising; low > -inf. Returns how many.
-std::size_t find_between(std::span<const float> logits, float low, float high, std::span<TokenId> tokens);
-/// find_between, and chunk_sums[c] = the sum of the weights of the logits of at least `high` in chunk c.
+/// Ends early, some way behind it, where `enough` are found.
+std::size_t find_between(std::span<const float> logits, float low, float high, std::size_t enough, std::span<TokenId> tokens);
+/// All of them, and chunk_sums[c] = the sum of the weights of the logits of at least `high` in chunk c.
 std::size_t split(std::span<const float> logits, std::span<const float> weights, float low, float high,
                   std::span<TokenId> tokens, std::span<double> chunk_sums);
 
@@ -89,8 +92,9 @@ struct RowLoops {
   double (*exp_sum)(const float* logits, std::size_t n, float reference, float rate);
   void (*weigh)(const float* logits, std::size_t n, const Scale& scale, float bound, float* weights, double* chunk_sums, float* chunk_peaks, Weighed& out);
   void (*sums_from)(const float* logits, const float* weights, std::size_t n, const float* bounds, double* sums);
+  void (*counts_from)(const float* logits, std::size_t n, const float* bounds, double* counts);
   double (*kept_sum)(const float* logits, const float* weights, std::size_t n, const Kept& kept, double* chunk_sums);
-  std::size_t (*find_between)(const float* logits, std::size_t n, float low, float high, TokenId* tokens);
+  std::size_t (*find_between)(const float* logits, std::size_t n, float low, float high, std::size_t enough, TokenId* tokens);
   std::size_t (*split)(const float* logits, const float* weights, std::size_t n, float low, float high, TokenId* tokens, double* chunk_sums);
 };
 

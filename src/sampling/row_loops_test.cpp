@@ -91,6 +91,12 @@ TEST(RowLoops, sums_are_the_defined_ones_at_every_level) {
     level.sums_from(row.data(), weights.data(), row.size(), bounds.data(), from.data());
     EXPECT_EQ(from, want_from);
     EXPECT_EQ(got.from_bound, want_from[2]);
+    const Bounds finite = {-2, -0.25f, 0.5f, max};
+    BoundSums want_counts = {}, counts;
+    for (std::size_t b = 0; b < kBounds; ++b)
+      for (const float x : row) want_counts[b] += x >= finite[b] ? 1 : 0;
+    level.counts_from(row.data(), row.size(), finite.data(), counts.data());
+    EXPECT_EQ(counts, want_counts);
     for (const std::size_t last : {std::size_t{0}, row.size() / 2, row.size() - 1})
       for (const float least_weight : {0.0f, 0.3f}) {
         const Kept kept(row[last], static_cast<TokenId>(last), least_weight);
@@ -117,8 +123,12 @@ TEST(RowLoops, what_lies_between_is_found_at_every_level) {
       for (std::size_t i = 0; i < row.size(); ++i) weights[i] = 1.0f + static_cast<float>(i % 7);
       std::vector<double> want_sums, sums(chunks_of(row.size()));
       (void)defined_sum(above, want_sums);
-      const std::size_t found = level.find_between(row.data(), row.size(), low, high, tokens.data());
-      EXPECT_EQ(std::vector(tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(found)), want);
+      for (const std::size_t enough : {row.size(), std::size_t{3}}) {
+        const std::size_t found = level.find_between(row.data(), row.size(), low, high, enough, tokens.data());
+        ASSERT_LE(found, want.size());
+        EXPECT_GE(found, std::min(enough, want.size()));
+        EXPECT_TRUE(std::equal(tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(found), want.begin()));
+      }
       const std::size_t split = level.split(row.data(), weights.data(), row.size(), low, high, tokens.data(), sums.data());
       EXPECT_EQ(std::vector(tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(split)), want);
       EXPECT_EQ(sums, want_sums);

@@ -54,7 +54,10 @@ std::vector<double> reference(std::vector<float> logits, const TokenCounts& coun
 
 Sampled sample_once(std::vector<float> logits, const Params& params, std::uint64_t position = 0,
                     const TokenCounts& counts = {}, std::span<const std::uint32_t> allowed = {}) {
-  return sample(logits, allowed, counts, params, {params.seed, 0, position});
+  std::vector<std::byte> scratch(scratch_bytes(logits.size()), std::byte{0xff});  // NaN, if any of it were read
+  Sampled sampled;
+  sample(logits, allowed, counts, params, {params.seed, 0, position}, scratch, sampled);
+  return sampled;
 }
 
 struct Case {
@@ -115,9 +118,15 @@ TEST(Sample, a_large_vocabulary_gives_what_sorting_it_gives) {
   for (unsigned seed = 0; seed < 16; ++seed) {
     const int vocab = 500 + static_cast<int>(seed) * 2997;
     std::vector<float> logits = random_logits(vocab, seed, seed % 4 == 1 ? 0.5f : 3);  // flat, too
-    for (float& l : logits)
-      if (seed % 3 == 0) l = std::round(l);  // many ties
-    for (Case c : cases()) {
+    for (std::size_t i = 0; i < logits.size(); ++i) {
+      if (seed % 3 == 0) logits[i] = std::round(logits[i]);      // many ties
+      if (seed % 5 == 4 && i % 1009 != 1008) logits[i] = -kInf;  // most are masked, and all that an estimate looks at
+    }
+    if (seed % 7 == 6) logits[logits.size() / 2 + 500] = 20 + static_cast<float>(seed % 2) * 100;  // ahead; beyond what the estimate's scale holds
+    auto all_cases = cases();
+    all_cases.push_back({"large_k", {.temperature = 0.8f, .top_k = vocab - 100}});
+    all_cases.push_back({"large_k_and_top_p", {.temperature = 0.8f, .top_p = 0.6f, .top_k = vocab / 3}});
+    for (Case c : all_cases) {
       SCOPED_TRACE(std::string(c.name) + " seed " + std::to_string(seed));
       c.params.seed = seed;
       const std::vector<double> p = reference(logits, {}, c.params);

@@ -21,7 +21,7 @@ __attribute__((always_inline)) inline void two_to_minus(F& y) {
   constexpr std::int32_t kRoundBits = 0x4B400000;
   const F shifted = kRound - y;
   const F q = y + (shifted - kRound);  // -r
-  const F q2 = q * q;                        // three short chains instead of a long one
+  const F q2 = q * q;  // three short chains instead of a long one
   F series = q * -0.0013264713f + 0.009671523f;
   series = series * q2 + (q * -0.05550734f + 0.24022242f);
   series = series * q2 + (q * -0.693147f + 1.0f);
