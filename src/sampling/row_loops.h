@@ -63,7 +63,7 @@ BoundSums sums_from(std::span<const float> logits, std::span<const float> weight
 BoundSums counts_from(std::span<const float> logits, const Bounds& bounds);
 
 /// Which weights a sum counts: those of at least `least_weight`, of a logit of at least `least_logit` up to and with
-/// token `last`, and of at least `more`, the next float, behind it.
+/// token `last` (-1: none), and of at least `more`, the next float, behind it.
 struct Kept {
   Kept(float logit, TokenId last, float weight);
   bool has(float logit, TokenId token, float weight) const {

@@ -119,7 +119,7 @@ TokenId draw(std::span<const float> logits, const Kept& kept, double total, doub
 TokenId draw_top_k(std::span<const float> logits, float max, const Params& params, double u, const Scratch& scratch) {
   const std::span<float> weights = scratch.weights;
   std::span<TokenId> best = select_best(logits, scratch.chunk_peaks, params.top_k, scratch.tokens);
-  const auto drop = [&](auto&& unfit) { best = {best.begin(), std::ranges::remove_if(best, unfit).begin()}; };
+  const auto drop = [&](auto&& unfit) { best = {best.begin(), std::remove_if(best.begin(), best.end(), unfit)}; };
   const float rate = rate_of(params.temperature);
   double total = 0;
   for (const TokenId token : best) total += at(weights, token) = two_to_minus((max - at(logits, token)) * rate);
@@ -184,7 +184,7 @@ TokenId draw_any(std::span<const float> logits, const WeighedRow& row, const Par
   const TokenId token = draw(logits, Kept(kNever, last, 0), total, uniform(key), scratch);
   const auto in_top_p = [&] {
     if (params.top_p == 1 || (at(logits, token) >= row.bound && row.sums.from_bound < mass)) return true;
-    return sum_before(logits, scratch.weights, token) < mass;
+    return kept_sum(logits, scratch.weights, Kept(at(logits, token), token - 1, 0), scratch.chunk_sums) < mass;  // of all better ones
   };
   if (at(scratch.weights, token) >= least_weight && in_top_p()) return token;
 

@@ -129,17 +129,6 @@ Cut find_mass(std::span<const float> logits, std::span<const float> weights, std
   return {logits[static_cast<std::size_t>(tokens[lo])], tokens[lo]};
 }
 
-double sum_before(std::span<const float> logits, std::span<const float> weights, TokenId token) {
-  const float logit = logits[static_cast<std::size_t>(token)], more = std::nextafter(logit, kInfinity);
-  const BoundSums sums = sums_from(logits, weights, {more, logit, logit, logit});
-  double sum = sums[0];
-  // Others of this logit have its weight, too; half of it is more than sums differ by rounding, unless it is next to none.
-  if (sums[1] - sum > 1.5 * weights[static_cast<std::size_t>(token)])
-    for (std::size_t i = 0; i < static_cast<std::size_t>(token); ++i)
-      if (logits[i] == logit) sum += weights[i];
-  return sum;
-}
-
 Estimate estimate(std::span<const float> logits, float rate, double share) {
   constexpr std::size_t kTogether = 16, kStride = 64 * kTogether;
   constexpr int kBinsPerUnit = 128, kUnits = 24, kBins = kUnits * kBinsPerUnit;

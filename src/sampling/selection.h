@@ -33,9 +33,6 @@ inline bool within(const Cut& cut, float logit, TokenId token) {
   return logit != cut.logit ? logit > cut.logit : token <= cut.token;
 }
 
-/// The sum of the weights of all that are better than `token`.
-double sum_before(std::span<const float> logits, std::span<const float> weights, TokenId token);
-
 /// Where the fewest best of `tokens` end whose weights sum to at least `mass`; at least one is within. Reorders `tokens`
 /// (not empty). logits, weights: [vocab]
 Cut find_mass(std::span<const float> logits, std::span<const float> weights, std::span<TokenId> tokens, double mass);

@@ -89,7 +89,8 @@ TEST(FindNucleus, ends_where_sorting_says) {
         EXPECT_NEAR(weighed.from_bound, from_bound, from_bound * kSlack);
         std::size_t rank = 0;
         for (; order[rank] != got.cut.token; ++rank) before += weights[static_cast<std::size_t>(order[rank])];
-        EXPECT_NEAR(sum_before(logits, weights, got.cut.token), before, before * kSlack);
+        std::vector<double> sums_before(chunks_of(n));
+        EXPECT_NEAR(kept_sum(logits, weights, Kept(got.cut.logit, got.cut.token - 1, 0), sums_before), before, before * kSlack);
         with = before + weights[static_cast<std::size_t>(got.cut.token)];
         ASSERT_EQ(logit(got.cut.token), got.cut.logit);
         EXPECT_LT(before, share * total * (1 + kSlack)) << "one too many, at rank " << rank;
