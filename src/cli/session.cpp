@@ -31,6 +31,7 @@ Result<model::LoadOptions> load_options(const Options& options, const Need& need
   load.max_step_tokens = need.step_tokens;
   load.max_step_outputs = need.step_outputs;
   load.max_slices = need.max_running;
+  load.row_scratch_bytes = sampling::scratch_bytes;
   return load;
 }
 

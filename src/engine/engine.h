@@ -108,7 +108,7 @@ struct EngineMetrics {
 
 class Engine {
  public:
-  /// `tokenizer` outlives the engine.
+  /// `tokenizer` outlives the engine. The runner gives a row task sampling::scratch_bytes(vocab) of scratch or more.
   Engine(std::unique_ptr<model::Runner> runner, const text::Tokenizer& tokenizer, EngineOptions options);
 
   /// Stops after the current step; every open request gets Finish::cancelled.

@@ -28,9 +28,8 @@ std::pair<int, int> LiveRequest::count_prompt(int computed, int cached) {
   return {computed - std::exchange(computed_tokens_, computed), cached - std::exchange(usage_.cached_tokens, cached)};
 }
 
-sampling::Sampled LiveRequest::draw(std::span<float> logits, int position) const {
-  return sampling::sample(logits, {}, counts_, request_.sampling,
-                          {request_.sampling.seed, 0, static_cast<std::uint64_t>(position)});
+void LiveRequest::draw(std::span<float> logits, int position, std::span<std::byte> scratch, sampling::Sampled& sampled) const {
+  sampling::sample(logits, {}, counts_, request_.sampling, {request_.sampling.seed, 0, static_cast<std::uint64_t>(position)}, scratch, sampled);
 }
 
 std::optional<Finish> LiveRequest::add(sampling::Sampled sampled, Microseconds now) {

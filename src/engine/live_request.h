@@ -35,8 +35,9 @@ class LiveRequest {
 
   bool late(Microseconds now) const { return request_.timeout_us > 0 && now - submitted_us_ >= request_.timeout_us; }
 
-  /// The token for `position`, from its row, which is overwritten. Any thread, while nobody changes the request.
-  sampling::Sampled draw(std::span<float> logits, int position) const;
+  /// The token for `position`, from its row, which is overwritten. Any thread, while nobody changes the request. As
+  /// sampling::sample().
+  void draw(std::span<float> logits, int position, std::span<std::byte> scratch, sampling::Sampled& sampled) const;
 
   /// Adds a drawn token; the reason when the request ends with it.
   std::optional<Finish> add(sampling::Sampled sampled, Microseconds now);

@@ -71,7 +71,7 @@ class Engine::Loop {
   // One step's worth, kept to use the memory again.
   sched::StepPlan plan_;
   StepInput input_;
-  StepDraws draws_;
+  StepDraws draws_{info().vocab_size};
   std::vector<sampling::Sampled> sampled_;          // [slices]
   std::vector<std::span<const TokenId>> accepted_;  // [slices]
   std::vector<SeqId> ending_;

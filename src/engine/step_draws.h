@@ -1,8 +1,10 @@
 #pragma once
 
 // The draws of one step: which row of logits is whose, and what came out. The workers draw, each row for itself: they
-// read requests, which nobody changes while a step runs, and write their own entry.
+// read requests, which nobody changes while a step runs, and write their own entry. Whatever memory that takes is there
+// before the step, so that no worker allocates: it has nobody to tell of a failure.
 
+#include <cstddef>
 #include <span>
 #include <utility>
 #include <vector>
@@ -14,7 +16,9 @@ namespace millrace::engine {
 
 class StepDraws {
  public:
-  void clear() { rows_.clear(), draws_ = false; }
+  explicit StepDraws(int vocab_size) : vocab_(static_cast<std::size_t>(vocab_size)) {}
+
+  void clear() { rows_.clear(), n_kept_ = 0, draws_ = false; }
 
   /// The next `count` rows of logits, none of which is drawn from.
   void skip(int count) { rows_.resize(rows_.size() + static_cast<std::size_t>(count)); }
@@ -29,15 +33,19 @@ class StepDraws {
   sampling::Sampled take(std::size_t row) { return std::move(rows_[row].sampled); }
 
  private:
+  static constexpr std::size_t kOverwrite = ~std::size_t{0};
   struct Row {
     const LiveRequest* live = nullptr;
     int position = 0;
-    bool keep = false;
+    std::size_t copy = kOverwrite;  // where in copies_ it is drawn from, if the row is kept
     sampling::Sampled sampled;
   };
-  static void run(void* draws, int row, std::span<float> logits) noexcept;
+  static void run(void* draws, int row, std::span<float> logits, std::span<std::byte> scratch) noexcept;
 
-  std::vector<Row> rows_;  // [logits rows]
+  std::size_t vocab_;
+  std::vector<Row> rows_;      // [logits rows]
+  std::vector<float> copies_;  // [n_kept_ or more, vocab]
+  std::size_t n_kept_ = 0;
   bool draws_ = false;
 };
 

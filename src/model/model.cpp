@@ -42,6 +42,12 @@ graph::PlanContext plan_context(const Declared& declared, const ModelConfig& con
   return {backend, o.threads, device::topology().l2_bytes, positions, kv, declared.weights.packed()};
 }
 
+/// Of one worker. Launches use it one after the other.
+std::size_t scratch_bytes(const graph::Plan& largest, const ModelConfig& config, const LoadOptions& o) {
+  const std::size_t row_bytes = o.row_scratch_bytes ? o.row_scratch_bytes(static_cast<std::size_t>(config.vocab_size)) : 0;
+  return std::max(largest.scratch_bytes(), row_bytes);
+}
+
 Result<MemoryEstimate> estimate(const Declared& declared, const ModelConfig& config, const LoadOptions& o, const graph::Plan& largest) {
   MemoryEstimate out;
   out.weights_bytes = declared.weights.bytes();
@@ -49,7 +55,7 @@ Result<MemoryEstimate> estimate(const Declared& declared, const ModelConfig& con
   out.kv_bytes_per_token = config.kv_bytes_per_token(tensor::layout_of(dtype_of(o.kv)).bytes);
   out.kv_bytes = KvStore::block_bytes(config, o.kv, o.block_tokens) * pool_blocks(o);
   out.arena_bytes = static_cast<std::int64_t>(largest.arena_bytes());
-  out.scratch_bytes = static_cast<std::int64_t>(largest.scratch_bytes()) * o.threads;
+  out.scratch_bytes = static_cast<std::int64_t>(scratch_bytes(largest, config, o)) * o.threads;
   out.results_bytes = std::int64_t{2} * o.max_step_outputs * (config.vocab_size + config.dim) * 4;
   return out;
 }
@@ -79,7 +85,7 @@ class CpuModel final : public Model {
       slot.logits = std::move(logits);
       slot.hidden = std::move(hidden);
     }
-    stream_ = device_->make_stream({.workers = options_.threads, .scratch_bytes = largest->scratch_bytes(),
+    stream_ = device_->make_stream({.workers = options_.threads, .scratch_bytes = scratch_bytes(*largest, config_, options_),
                                     .cpus = options_.pin ? device::topology().core_cpus : std::vector<int>{}, .caller_works = true});
     declared_.weights.load(stream_->group(), options_.progress);
     return {};

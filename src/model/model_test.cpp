@@ -5,6 +5,7 @@
 #include <array>
 #include <atomic>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 
 #include "io/testing/model_files.h"
@@ -217,6 +218,21 @@ TEST(Model, the_estimate_before_loading_is_what_the_model_then_takes) {
   EXPECT_EQ(before.total(), after.total());
 }
 
+TEST(Model, the_scratch_of_a_row_task_is_counted_where_it_is_more_than_that_of_ops) {
+  const io::testing::ScratchFolder scratch;
+  const TinyModel tiny;
+  const std::string path = folder_of(scratch, tiny);
+  const Harness h(path, options());
+  const auto source = *io::open_model(path);
+  LoadOptions with = options();
+  const auto bytes = [&] { return estimate_memory(*source, h.config(), with)->scratch_bytes; };
+  const std::int64_t ops = bytes();
+  with.row_scratch_bytes = [](std::size_t) { return std::size_t{1}; };
+  EXPECT_EQ(bytes(), ops);
+  with.row_scratch_bytes = [](std::size_t vocab) { return vocab << 16; };
+  EXPECT_EQ(bytes(), (std::int64_t{tiny.vocab} << 16) * with.threads);
+}
+
 // A10, B3: a decode plan holds the paged attention kernel in every layer, and its work splits are those of setup whatever
 // the context length.
 TEST(Model, a_decode_plan_attends_through_the_block_table_and_keeps_its_tilings) {
@@ -244,8 +260,10 @@ TEST(Model, a_row_task_runs_once_for_each_row_of_logits) {
     std::vector<float> rows;  // [rows, vocab]
     std::array<std::atomic<int>, 64> calls{};
   };
-  const decltype(RowTask::run) run = [](void* context, int row, std::span<float> logits) noexcept {
+  const decltype(RowTask::run) run = [](void* context, int row, std::span<float> logits, std::span<std::byte> memory) noexcept {
     auto& seen = *static_cast<Seen*>(context);
+    if (memory.size() < logits.size() << 12) std::abort();  // what it was loaded with
+    std::ranges::fill(memory, static_cast<std::byte>(row));
     ++seen.calls[static_cast<std::size_t>(row)];
     std::ranges::copy(logits, seen.rows.begin() + static_cast<std::ptrdiff_t>(static_cast<std::size_t>(row) * logits.size()));
     logits[0] = static_cast<float>(row);
@@ -257,6 +275,7 @@ TEST(Model, a_row_task_runs_once_for_each_row_of_logits) {
   for (const int threads : {1, 2, 3}) {
     LoadOptions with = options();
     with.threads = threads;
+    with.row_scratch_bytes = [](std::size_t row) { return row << 12; };
     Harness h(path, with);
     std::vector<testing::Stream> streams;
     std::vector<std::span<const BlockId>> tables;

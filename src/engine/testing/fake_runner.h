@@ -15,6 +15,7 @@
 #include "base/check.h"
 #include "engine/testing/fake_tokenizer.h"
 #include "model/runner.h"
+#include "sampling/sampler.h"
 
 namespace millrace::engine::testing {
 
@@ -118,8 +119,9 @@ class FakeRunner : public model::Runner {
     if (!task_.run) return;
     std::atomic<int> left = static_cast<int>(logits_.size()) / kVocab;
     const auto work = [&] {
+      std::vector<std::byte> scratch(sampling::scratch_bytes(kVocab));
       for (int row; (row = --left) >= 0;)
-        task_.run(task_.context, row, std::span(logits_).subspan(static_cast<std::size_t>(row) * kVocab, kVocab));
+        task_.run(task_.context, row, std::span(logits_).subspan(static_cast<std::size_t>(row) * kVocab, kVocab), scratch);
     };
     std::vector<std::thread> others;
     for (int i = 1; i < options_.workers; ++i) others.emplace_back(work);
