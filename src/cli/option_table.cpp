@@ -125,7 +125,7 @@ const auto kTable = std::to_array<OptionRow>({
      .help = "one JSON object per line of standard input, one per line of output"},
 
     {.name = "kv", .value = "<format>", .group = Group::memory, .field = &Options::kv, .commands = kCompute | kInspect,
-     .help = "format of the KV cache: f32, f16 or bf16", .choices = "f32|f16|bf16", .shown = own_default<&Options::kv>},
+     .help = "format of the KV cache: f32, f16, bf16 or int8", .choices = "f32|f16|bf16|int8", .shown = own_default<&Options::kv>},
     {.name = "context", .value = "<tokens>", .group = Group::memory, .field = &Options::context,
      .commands = kGenerate | kInspect, .help = "room for prompt plus answer", .least = 1, .most = 1 << 30,
      .shown = context_default},

@@ -23,7 +23,7 @@ Result<model::LoadOptions> load_options(const Options& options, const Need& need
   MILLRACE_TRY(isa, isa_of(options));
   load.isa = kernels::to_string(isa);
   load.threads = threads_of(options);
-  load.kv = options.kv == "f32" ? model::KvFormat::f32 : options.kv == "bf16" ? model::KvFormat::bf16 : model::KvFormat::f16;
+  load.kv = model::find_kv_format(options.kv).value();  // one of the option's choices
   if (need.pool_tokens > (std::int64_t{1} << 30))
     return error(Code::exhausted, "{} tokens of KV cache are more than the {} that one pool holds", need.pool_tokens, std::int64_t{1} << 30);
   load.pool_tokens = static_cast<int>(need.pool_tokens);

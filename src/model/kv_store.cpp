@@ -7,16 +7,12 @@
 
 namespace millrace::model {
 
-tensor::DType dtype_of(KvFormat format) {
-  return format == KvFormat::f32 ? tensor::DType::f32 : format == KvFormat::f16 ? tensor::DType::f16 : tensor::DType::bf16;
-}
-
 std::int64_t KvStore::block_bytes(const ModelConfig& config, KvFormat format, int block_tokens) {
-  return config.kv_bytes_per_token(tensor::layout_of(dtype_of(format)).bytes) * block_tokens;
+  return kv_bytes_per_token(config, format) * block_tokens;
 }
 
 Result<KvStore> KvStore::make(const ModelConfig& c, KvFormat format, int n_blocks, int block_tokens, device::Device& device) {
-  const std::int64_t head = std::int64_t{block_tokens} * c.head_dim * tensor::layout_of(dtype_of(format)).bytes, block = head * c.n_kv_heads, plane = block * n_blocks;
+  const std::int64_t head = block_tokens * ops::kv_vector_bytes(dtype_of(format), c.head_dim), block = head * c.n_kv_heads, plane = block * n_blocks;
   KvStore store;
   auto buffer = device.allocate(static_cast<std::size_t>(2 * plane * c.n_layers));
   if (!buffer) return std::move(buffer).error().in("room for the KV cache");

@@ -52,7 +52,7 @@ Result<MemoryEstimate> estimate(const Declared& declared, const ModelConfig& con
   MemoryEstimate out;
   out.weights_bytes = declared.weights.bytes();
   out.token_weights_bytes = declared.weights.bytes_per_token();
-  out.kv_bytes_per_token = config.kv_bytes_per_token(tensor::layout_of(dtype_of(o.kv)).bytes);
+  out.kv_bytes_per_token = kv_bytes_per_token(config, o.kv);
   out.kv_bytes = KvStore::block_bytes(config, o.kv, o.block_tokens) * pool_blocks(o);
   out.arena_bytes = static_cast<std::int64_t>(largest.arena_bytes());
   out.scratch_bytes = static_cast<std::int64_t>(scratch_bytes(largest, config, o)) * o.threads;
@@ -66,7 +66,8 @@ class CpuModel final : public Model {
       : declared_(std::move(declared)), config_(config), options_(options), backend_(std::move(backend)), device_(device::make_cpu_device()) {
     for (Slot& slot : slots_) slot.builder.emplace(config.n_heads / config.n_kv_heads);
     info_ = {config.vocab_size, config.dim, config.max_positions, options.max_step_tokens, options.max_step_outputs, options.max_slices,
-             {{.block_tokens = options.block_tokens, .window = 0, .n_blocks = pool_blocks(options)}}};
+             {{.block_tokens = options.block_tokens, .window = 0, .n_blocks = pool_blocks(options), .kv_bytes_per_token = kv_bytes_per_token(config, options.kv)}},
+             to_string(options.kv)};
   }
 
   Result<void> load() {

@@ -119,7 +119,7 @@ TEST(Model, logits_are_the_same_bytes_in_every_situation) {
       const TinyModel tiny = tiny_of(architecture, weights);
       const std::string path = scratch.file("m.gguf", tiny.gguf().finish());
       const auto tokens = random_tokens(41, tiny.vocab, 5);
-      for (const KvFormat kv : {KvFormat::f32, KvFormat::f16, KvFormat::bf16})
+      for (const auto& [kv, kv_name, dtype] : kKvFormats)
         for (const std::string& isa : ops::runnable_backends()) {
           std::vector<float> want;
           for (const Situation& s : kSituations) {
@@ -130,7 +130,7 @@ TEST(Model, logits_are_the_same_bytes_in_every_situation) {
             if (want.empty()) want = got;
             ++combinations;
             ASSERT_EQ(std::memcmp(got.data(), want.data(), want.size() * 4), 0)
-                << architecture << " " << to_string(weights) << " kv " << static_cast<int>(kv) << " " << isa << " threads " << s.threads << " chunk " << s.chunk
+                << architecture << " " << to_string(weights) << " kv " << kv_name << " " << isa << " threads " << s.threads << " chunk " << s.chunk
                 << " mates " << s.mates << " blocks of " << s.block_tokens;
           }
         }
@@ -144,7 +144,7 @@ TEST(Model, a_long_context_is_the_same_bytes_for_every_chunk) {
   const TinyModel tiny{.architecture = "qwen2", .layers = 2, .positions = 1024};
   const std::string path = folder_of(scratch, tiny);
   const auto tokens = random_tokens(700, tiny.vocab, 12);
-  for (const KvFormat kv : {KvFormat::f16, KvFormat::f32}) {
+  for (const KvFormat kv : {KvFormat::f16, KvFormat::f32, KvFormat::int8}) {
     std::vector<float> want;
     for (const Situation& s : {Situation{2, 128, 0, 32}, Situation{1, 33, 3, 16}, Situation{2, 100, 1, 128}, Situation{2, 1, 0, 32}, Situation{1, 1, 1, 16}}) {
       LoadOptions o = options(kv);
@@ -155,7 +155,8 @@ TEST(Model, a_long_context_is_the_same_bytes_for_every_chunk) {
       EXPECT_EQ(std::memcmp(got.data(), want.data(), want.size() * 4), 0) << "chunk " << s.chunk;
     }
     EXPECT_LE(worst_row(want, testing::reference_logits(*read_config(**io::open_model(path)), tiny.tensors(), tokens), static_cast<std::size_t>(tiny.vocab)),
-              kv == KvFormat::f32 ? 2e-5 : 5e-3);  // f16 keys and values: 2^-11 relative each, as the weights' bound for f16
+              kv == KvFormat::f32 ? 2e-5 : kv == KvFormat::f16 ? 5e-3 : 2e-2)  // f16 keys and values: 2^-11 relative each, as the weights' bound for f16
+        << to_string(kv);                                                     // int8: 2^-8 of the largest, as the weights' bound for 8 bits
   }
 }
 
@@ -203,6 +204,29 @@ TEST(Model, a_step_may_be_submitted_while_another_runs) {
   const StepOutputs got_a = h.model().wait(first).value(), got_b = h.model().wait(second).value();
   EXPECT_TRUE(std::ranges::equal(got_a.logits, want_a));
   EXPECT_TRUE(std::ranges::equal(got_b.logits, want_b));
+}
+
+// A14: INT8 takes at most 0.54 of f16's bytes, scales counted, for the heads that models have.
+constexpr double int8_to_f16(int head_dim) {
+  return static_cast<double>(ops::kv_vector_bytes(dtype_of(KvFormat::int8), head_dim)) / static_cast<double>(ops::kv_vector_bytes(dtype_of(KvFormat::f16), head_dim));
+}
+static_assert(int8_to_f16(64) <= 0.54 && int8_to_f16(80) <= 0.54 && int8_to_f16(96) <= 0.54 && int8_to_f16(128) <= 0.54 && int8_to_f16(256) <= 0.54);
+
+// A14: what is said of a token's bytes is what the pool takes.
+TEST(Model, each_format_of_the_cache_takes_the_bytes_that_it_says) {
+  const io::testing::ScratchFolder scratch;
+  const TinyModel tiny{.heads = 4, .kv_heads = 2};
+  const std::string path = folder_of(scratch, tiny);
+  for (const auto& [kv, kv_name, dtype] : kKvFormats) {
+    Harness h(path, options(kv));
+    const std::int64_t vector = kv == KvFormat::f32 ? 4 * tiny.head_dim : kv == KvFormat::int8 ? tiny.head_dim + 4 : 2 * tiny.head_dim;
+    EXPECT_EQ(h.model().memory().kv_bytes_per_token, 2 * tiny.layers * tiny.kv_heads * vector) << kv_name;
+    EXPECT_EQ(h.model().memory().kv_bytes, h.model().memory().kv_bytes_per_token * 1024) << kv_name;
+    EXPECT_EQ(h.model().info().kv_format, kv_name);
+    EXPECT_EQ(h.model().info().cache_groups[0].kv_bytes_per_token, h.model().memory().kv_bytes_per_token) << kv_name;
+    EXPECT_EQ(find_kv_format(kv_name), kv);
+  }
+  EXPECT_FALSE(find_kv_format("int4"));
 }
 
 // A7: K and V of every layer have shape [tokens, kv_heads, head_dim], grouped heads included; A14's base: bytes per token.
@@ -319,20 +343,23 @@ TEST(Model, a_layer_is_eight_launches) {
   EXPECT_EQ(launches[1] - launches[0], 8u);
 }
 
-// B5, B9: a copied block serves in the place of the original.
+// B5, B9: a copied block serves in the place of the original. A14: its scales are copied with it.
 TEST(Model, a_sequence_goes_on_over_copied_blocks) {
   const io::testing::ScratchFolder scratch;
   const TinyModel tiny;
-  Harness h(folder_of(scratch, tiny), options(KvFormat::f16));
-  testing::Stream s = h.stream(random_tokens(48, tiny.vocab, 11), 0);
-  const std::vector<float> want = h.logits({s}, 16);
-  const std::vector<BlockId> from = {{0}, {1}}, to = {{40}, {33}};
-  h.model().copy_blocks(0, from, to);
-  s.blocks = {{40}, {33}, {7}};
-  const std::span<const BlockId> table = s.blocks;
-  const StepSlice slice{.tokens = std::span(s.tokens).subspan(32), .first = 32, .block_tables = {&table, 1}, .outputs = Outputs::all};
-  const StepOutputs got = h.model().wait(h.model().submit({&slice, 1})).value();
-  EXPECT_TRUE(std::ranges::equal(got.logits, std::span(want).last(got.logits.size())));
+  const std::string path = folder_of(scratch, tiny);
+  for (const KvFormat kv : {KvFormat::f16, KvFormat::int8}) {
+    Harness h(path, options(kv));
+    testing::Stream s = h.stream(random_tokens(48, tiny.vocab, 11), 0);
+    const std::vector<float> want = h.logits({s}, 16);
+    const std::vector<BlockId> from = {{0}, {1}}, to = {{40}, {33}};
+    h.model().copy_blocks(0, from, to);
+    s.blocks = {{40}, {33}, {7}};
+    const std::span<const BlockId> table = s.blocks;
+    const StepSlice slice{.tokens = std::span(s.tokens).subspan(32), .first = 32, .block_tables = {&table, 1}, .outputs = Outputs::all};
+    const StepOutputs got = h.model().wait(h.model().submit({&slice, 1})).value();
+    EXPECT_TRUE(std::ranges::equal(got.logits, std::span(want).last(got.logits.size()))) << to_string(kv);
+  }
 }
 
 TEST(Model, a_missing_or_misshapen_tensor_is_named) {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "base/ids.h"
@@ -44,6 +45,7 @@ struct CacheGroupInfo {
   int block_tokens = 0;
   int window = 0;  // 0: every position is kept
   int n_blocks = 0;
+  std::int64_t kv_bytes_per_token = 0;  // of all its layers, scales included
 };
 
 struct RunnerInfo {
@@ -54,6 +56,7 @@ struct RunnerInfo {
   int max_step_outputs = 0;  // rows that come back from one step
   int max_slices = 0;
   std::vector<CacheGroupInfo> cache_groups;  // one today
+  std::string_view kv_format{};              // "f16": what is cached in one format is nothing in another
 };
 
 class Runner {

@@ -25,7 +25,7 @@ class Identity(Case):
         pick = random.Random(5)
         isas = self.ok_json("inspect", "--machine", "--json")["machine"]["isa"]
         runs = 0
-        for model, kv, isa in itertools.product(MODELS, ("f32", "f16", "bf16"), isas):
+        for model, kv, isa in itertools.product(MODELS, ("f32", "f16", "bf16", "int8"), isas):
             tokens = ",".join(str(pick.randrange(3, 300)) for _ in range(TOKENS))
             grid = [(512, 1, 0), (1, 2, 0), (7, 1, 5), (64, 2, 5), (7, 2, 0), (512, 2, 5), (3, 3, 2)]
             digests = {self.digest(model, tokens, kv=kv, isa=isa, chunk=chunk, threads=threads, batch_with=mates) for chunk, threads, mates in grid}
