@@ -8,8 +8,8 @@
 #include <random>
 #include <thread>
 
+#include "cli/bench_modes.h"
 #include "cli/bench_report.h"
-#include "cli/commands.h"
 #include "cli/output.h"
 #include "cli/session.h"
 
@@ -122,7 +122,7 @@ class Bench {
 
 }  // namespace
 
-Result<int> run_bench(const Options& options) {
+Result<int> run_bench_speed(const Options& options) {
   MILLRACE_TRY(bundle, open_bundle(options.model));
   MILLRACE_TRY(config, config_of(bundle));
   const int least_context = options.long_context ? kLongContext + Bench::answer_tokens(1) : kPrefillTokens + 1;

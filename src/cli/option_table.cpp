@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "cli/bench_modes.h"
 #include "device/topology.h"
 
 namespace millrace::cli {
@@ -34,6 +35,7 @@ std::string context_default(Command command) {
   return command == Command::run ? "what the prompts need" : "the model's, at most " + std::to_string(kContextCap);
 }
 std::string windows_default(Command) { return "all whole ones"; }
+std::string trace_default(Command) { return "made from a seed"; }
 std::string now_default(Command) { return "the clock's"; }
 
 constexpr std::string_view kModelHelp = "a .gguf file (the first of a split set stands for all), a folder with\n"
@@ -41,9 +43,13 @@ constexpr std::string_view kModelHelp = "a .gguf file (the first of a split set 
 
 // Order: positionals, then groups as --help prints them.
 const auto kTable = std::to_array<OptionRow>({
-    {.name = "model", .value = "<model>", .field = &Options::model, .commands = kAll & ~(kInspect | kFetch | kTemplate),
-     .help = kModelHelp, .place = Place::positional, .presence = Presence::required},
-    {.name = "model", .value = "<model>", .field = &Options::model, .commands = kInspect, .help = kModelHelp,
+    {.name = "mode", .value = "<mode>", .field = &Options::mode, .commands = kBench,
+     .help = "kv: what paging and sharing gain of the KV cache's bytes. Without\none: the model's speed",
+     .choices = kBenchModeWords, .place = Place::positional},
+    {.name = "model", .value = "<model>", .field = &Options::model,
+     .commands = kAll & ~(kBench | kInspect | kFetch | kTemplate), .help = kModelHelp, .place = Place::positional,
+     .presence = Presence::required},
+    {.name = "model", .value = "<model>", .field = &Options::model, .commands = kBench | kInspect, .help = kModelHelp,
      .place = Place::positional},
     {.name = "model", .value = "<model>", .field = &Options::model, .commands = kTemplate,
      .help = "a .jinja file, or a model as elsewhere", .place = Place::positional, .presence = Presence::required},
@@ -85,6 +91,9 @@ const auto kTable = std::to_array<OptionRow>({
              "model also how each launch is split over the workers"},
     {.name = "long", .field = &Options::long_context, .commands = kBench,
      .help = "also prefill of 4096 tokens and decode behind 8192"},
+    {.name = "trace", .value = "<file>", .field = &Options::trace, .commands = kBench,
+     .help = "kv: the requests, one JSON object a line: arrival_s, prompt_tokens,\nnew_tokens, prefix_group, prefix_tokens, tenant",
+     .shown = trace_default},
     {.name = "special", .field = &Options::special, .commands = kTokenize,
      .help = "control tokens spelled in the text become control tokens"},
     {.name = "add-special", .field = &Options::add_special, .commands = kTokenize,
@@ -174,6 +183,8 @@ std::string store_switch(bool& slot, std::string_view spelled, const std::string
   return fmt::format("{}: expected true or false, got '{}'", spelled, text);
 }
 
+}  // namespace
+
 bool is_choice(std::string_view choices, std::string_view text) {
   while (!choices.empty()) {
     const auto bar = choices.find('|');
@@ -182,8 +193,6 @@ bool is_choice(std::string_view choices, std::string_view text) {
   }
   return false;
 }
-
-}  // namespace
 
 std::string_view heading(Group group) {
   switch (group) {

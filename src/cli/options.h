@@ -18,6 +18,7 @@ inline constexpr int kContextCap = 8192;
 
 struct Options {
   std::string model;                // as given: a file, a folder or a known name
+  std::string mode;                 // bench: what to measure; "" is a model's speed
   std::optional<std::string> text;  // second positional: TEXT, IDS, FILE
 
   std::vector<std::string> prompts;
@@ -54,6 +55,7 @@ struct Options {
   bool machine = false;
   bool kernels = false;
   bool long_context = false;
+  std::string trace;  // bench: a file of requests; "": one that the bench makes
   std::string messages;
   std::string now;
 
