@@ -59,6 +59,16 @@ Result<void> check_rows(const Request& request) {
   return {};
 }
 
+Result<void> check_wishes(const Request& request) {
+  if (request.ttft_slo_us < 0)
+    return error(Code::invalid_argument, "ttft_slo_us is {}, expected 0 (none) or more", request.ttft_slo_us);
+  if (request.tpot_slo_us < 0)
+    return error(Code::invalid_argument, "tpot_slo_us is {}, expected 0 (none) or more", request.tpot_slo_us);
+  if (request.tenant_weight < 1 || request.tenant_weight > 1000)
+    return error(Code::invalid_argument, "tenant_weight is {}, expected 1 to 1000", request.tenant_weight);
+  return {};
+}
+
 }  // namespace
 
 Result<Request> checked(Request request, const model::RunnerInfo& info, const sched::Admission& admission) {
@@ -73,6 +83,7 @@ Result<Request> checked(Request request, const model::RunnerInfo& info, const sc
     return error(Code::invalid_argument, "timeout_us is {}, expected 0 (none) or more", request.timeout_us);
   if (request.max_unread_tokens < 1)
     return error(Code::invalid_argument, "max_unread_tokens is {}, expected 1 or more", request.max_unread_tokens);
+  MILLRACE_TRY_VOID(check_wishes(request));
   MILLRACE_TRY_VOID(admission.check(std::ssize(request.prompt), sequence_spec(request)));
   return request;
 }
@@ -81,6 +92,10 @@ sched::SequenceSpec sequence_spec(const Request& request) {
   sched::SequenceSpec spec;
   spec.max_new = request.max_new_tokens;
   spec.priority = request.priority;
+  spec.ttft_slo_us = request.ttft_slo_us;
+  spec.tpot_slo_us = request.tpot_slo_us;
+  spec.tenant = request.tenant;
+  spec.tenant_weight = request.tenant_weight;
   switch (request.prompt_rows) {
     case model::Outputs::none:
       spec.prompt_rows = sched::Outputs::none;

@@ -19,6 +19,7 @@
 #include "base/result.h"
 #include "model/runner.h"
 #include "sampling/sampler.h"
+#include "sched/policy.h"
 #include "text/tokenizer.h"
 
 namespace millrace::engine {
@@ -35,8 +36,13 @@ struct Request {
   std::vector<TokenId> stop_token_ids;  // end like the end token
   bool ignore_eos = false;
   bool keep_special = false;  // special tokens stay in the text
-  int priority = 0;           // higher first
   Microseconds timeout_us = 0;  // from submit; 0 = none
+
+  // Who goes first: priority, then who has a deadline, by least laxity, then the tenant that was served least for its
+  // weight, then first come. Who has waited for EngineOptions::max_wait_us goes before all of them.
+  int priority = 0;  // higher first
+  Microseconds ttft_slo_us = 0, tpot_slo_us = 0;  // wished from submit to first token, and from token to token; 0 = no wish
+  int tenant = 0, tenant_weight = 1;
 
   model::Outputs prompt_rows = model::Outputs::none;  // none, all or hidden: handed to row_sink
   RowSink row_sink;
@@ -50,6 +56,7 @@ std::string_view to_string(Finish finish);  // "stop", "length", ...
 
 struct TokenEvent {
   TokenId id;
+  Microseconds at_us = 0;                   // from submit until it was there
   float logprob = 0;                        // with sampling.top_logprobs >= 0
   std::vector<sampling::TokenLogprob> top;  // likewise
 };
@@ -59,6 +66,7 @@ struct Usage {
   int preemptions = 0;
   Microseconds queue_us = 0, ttft_us = 0;   // submit to first step, submit to first token
   Microseconds prefill_us = 0, decode_us = 0;  // first step to first token, first to last token
+  Microseconds gap_max_us = 0;                 // longest time between two tokens
 };
 
 struct Event {
@@ -94,14 +102,29 @@ class Handle {
 struct EngineOptions {
   int step_tokens = 512;     // most tokens of one step; smaller chunks, smoother streams
   int max_running = 64;      // sequences per step; others wait in line
-  int max_queued = 1024;     // more are refused
+  int max_queued = 1024;     // more are refused, and told when to come again
+  std::int64_t max_queued_tokens = 1 << 20;  // of their prompts; one request may always wait
   bool prefix_sharing = true;
+  sched::Schedule schedule = sched::Schedule::mixed;
+  Microseconds max_step_us = 0;  // steps are sized to take no longer; 0 = by tokens only
+  Microseconds max_wait_us = 30'000'000;  // who has waited that long is next; 0: may wait for ever
+  bool calibrate = false;  // times two or three tiny steps at the start, 50 ms at most, so that the first real ones fit max_step_us
   bool check_invariants = false;  // after each step; for tests
 };
 
 struct EngineMetrics {
   Counter requests_total, finished_total, cancelled_total, refused_total, failed_total;
   Counter prompt_tokens_total, computed_tokens_total, cached_tokens_total, generated_tokens_total, preemptions_total, steps_total;
+  Counter mixed_steps_total;        // of steps: prompt tokens ran beside decodes
+  Counter decode_over_bound_steps;  // of steps: decodes alone were expected to take longer than max_step_us
+  Counter slot_steps_total, idle_slot_steps_total;  // sequences per step; members of a static batch that had ended
+
+  // Time of the workers. busy + stall_host = open: a request was open. Stalls of the workers within a step are not in here.
+  Counter open_us, busy_us, stall_host_us;
+  // Time of requests, summed over them: waiting in line, by what holds up its head; and decodes beside prompt tokens, as
+  // far as the step took longer than it would have without these.
+  Counter stall_slots_us, stall_schedule_us, stall_blocks_us, stall_prefill_us;
+
   Gauge running, waiting, kv_blocks_used, kv_blocks_cached, kv_blocks_total;
   Histogram step_us, host_us, queue_us, first_token_us;
 };
@@ -114,8 +137,8 @@ class Engine {
   /// Stops after the current step; every open request gets Finish::cancelled.
   ~Engine();
 
-  /// Any thread. Errors: invalid_argument (the request, with the numbers), exhausted (the queue is full; or it could not
-  /// fit even alone), cancelled (draining).
+  /// Any thread. Errors: invalid_argument (the request, with the numbers), exhausted (the queue is full: retry_after_us says
+  /// when to come again; or it could not fit even alone), cancelled (draining).
   Result<Handle> submit(Request request);
 
   /// No new requests; waits until the running ones have ended, at most `timeout`, then cancels the rest.

@@ -1,6 +1,7 @@
 #include "engine/live_request.h"
 
 #include <algorithm>
+#include <exception>
 
 namespace millrace::engine {
 
@@ -38,10 +39,12 @@ std::optional<Finish> LiveRequest::add(sampling::Sampled sampled, Microseconds n
     first_token_us_ = now;
     usage_.ttft_us = now - submitted_us_;
     usage_.prefill_us = now - started_us_;
+    last_token_us_ = now;
   }
+  usage_.gap_max_us = std::max(usage_.gap_max_us, now - std::exchange(last_token_us_, now));
   usage_.decode_us = now - first_token_us_;
   if (penalised_) counts_.add_generated(sampled.token);
-  event_.tokens.push_back({sampled.token, sampled.logprob, std::move(sampled.top)});
+  event_.tokens.push_back({sampled.token, now - submitted_us_, sampled.logprob, std::move(sampled.top)});
   if (ends(sampled.token)) return Finish::stop;
   event_.text += stops_.push(detokenizer_.push(sampled.token));
   if (stops_.matched()) return Finish::stop;
@@ -55,15 +58,20 @@ bool LiveRequest::ends(TokenId token) const {
 }
 
 bool LiveRequest::deliver() {
-  const std::size_t unread = channel_->push(std::exchange(event_, {}));
+  const std::size_t unread = channel_->push(event_);
   return unread <= static_cast<std::size_t>(request_.max_unread_tokens);
 }
 
 Finish LiveRequest::finish(Finish reason, std::optional<Error> error) {
-  if (!stops_.matched()) {
-    event_.text += stops_.push(detokenizer_.finish());
-    if (stops_.matched() && reason == Finish::length) reason = Finish::stop;
-    if (!stops_.matched()) event_.text += stops_.finish();
+  try {
+    if (!stops_.matched()) {
+      event_.text += stops_.push(detokenizer_.finish());
+      if (stops_.matched() && reason == Finish::length) reason = Finish::stop;
+      if (!stops_.matched()) event_.text += stops_.finish();
+    }
+  } catch (const std::exception& failure) {
+    if (reason != Finish::error) error = millrace::error(Code::exhausted, "the last characters could not be made: {}", failure.what());
+    reason = Finish::error;
   }
   event_.finished = reason;
   event_.error = std::move(error);
@@ -71,6 +79,6 @@ Finish LiveRequest::finish(Finish reason, std::optional<Error> error) {
   return reason;
 }
 
-void LiveRequest::publish() { channel_->push(std::exchange(event_, {})); }
+void LiveRequest::publish() { channel_->push(event_); }
 
 }  // namespace millrace::engine

@@ -44,7 +44,7 @@ class LiveRequest {
   /// Hands over what add() made. False when the client has left too much unread.
   bool deliver();
 
-  /// Completes the last event; `publish` hands it over. A stop string that only the very last characters complete makes
+  /// Completes the last event; `publish` hands it over. Never fails: a text that cannot be completed stays as it is. A stop string that only the very last characters complete makes
   /// it Finish::stop. Returns the reason the client sees.
   Finish finish(Finish reason, std::optional<Error> error = std::nullopt);
   void publish();
@@ -62,7 +62,7 @@ class LiveRequest {
   Event event_;
   Usage usage_;
   int computed_tokens_ = 0;  // of the prompt
-  Microseconds submitted_us_, started_us_ = -1, first_token_us_ = -1;
+  Microseconds submitted_us_, started_us_ = -1, first_token_us_ = -1, last_token_us_ = -1;
 };
 
 }  // namespace millrace::engine

@@ -13,7 +13,12 @@ namespace {
 sched::Limits limits_of(const model::RunnerInfo& info, const EngineOptions& options) {
   const int tokens = std::max(std::min(options.step_tokens, info.max_step_tokens), 1);
   const int running = std::min({options.max_running, info.max_slices, info.max_step_outputs, tokens});
-  return {.step_tokens = tokens, .step_outputs = info.max_step_outputs, .max_running = std::max(running, 1)};
+  return {.step_tokens = tokens,
+          .step_outputs = info.max_step_outputs,
+          .max_running = std::max(running, 1),
+          .schedule = options.schedule,
+          .max_step_us = options.max_step_us,
+          .max_wait_us = options.max_wait_us};
 }
 
 }  // namespace
@@ -27,6 +32,7 @@ Engine::Loop::Loop(std::unique_ptr<model::Runner> runner, const text::Tokenizer&
       scheduler_(limits_, groups_),
       admission_(scheduler_.admission()) {
   update_gauges();
+  if (options_.calibrate && options_.max_step_us > 0) calibrate();
   thread_ = std::thread([this] { run(); });
 }
 
@@ -46,20 +52,45 @@ Result<std::shared_ptr<EventChannel>> Engine::Loop::submit(Request request) {
     return std::move(fine).error();
   }
   auto channel = std::make_shared<EventChannel>();
+  const Microseconds now = now_us();
+  const auto prompt_tokens = static_cast<int>(fine->prompt.size());
   {
     const std::lock_guard lock(mutex_);
-    if (draining_ || n_queued_ >= options_.max_queued) {
+    if (auto room = check_line(prompt_tokens, now); !room) {
       metrics_.refused_total.add();
-      if (draining_) return error(Code::cancelled, "the engine takes no new requests, it is about to stop");
-      return error(Code::exhausted, "{} requests are waiting, at most {} may", n_queued_, options_.max_queued);
+      return room.error();
     }
     ++n_open_;
-    ++n_queued_;
-    inbox_.push_back({*std::move(fine), channel, now_us()});
+    join_line(prompt_tokens, now);
+    inbox_.push_back({*std::move(fine), channel, now});
   }
   metrics_.requests_total.add();
   work_.notify_one();
   return channel;
+}
+
+Result<void> Engine::Loop::check_line(int prompt_tokens, Microseconds now) const {
+  if (draining_) return error(Code::cancelled, "the engine takes no new requests, it is about to stop");
+  const int requests = n_queued_ + 1 - options_.max_queued;
+  const std::int64_t tokens = n_queued_ == 0 ? 0 : queued_tokens_ + prompt_tokens - options_.max_queued_tokens;
+  if (requests <= 0 && tokens <= 0) return {};
+  Error full = requests > 0 ? error(Code::exhausted, "{} requests are waiting, at most {} may", n_queued_, options_.max_queued)
+                            : error(Code::exhausted, "prompts of {} tokens are waiting, with these {} at most {} may", queued_tokens_,
+                                    prompt_tokens, options_.max_queued_tokens);
+  full.retry_after_us = sched::retry_after_us(std::max(requests, 0), std::clamp<std::int64_t>(tokens, 0, queued_tokens_),
+                                              pace_.us_per_request(now), pace_.us_per_token(now));
+  return full;
+}
+
+void Engine::Loop::join_line(int prompt_tokens, Microseconds now) {
+  if (n_queued_++ == 0) pace_.begin(now);
+  queued_tokens_ += prompt_tokens;
+}
+
+void Engine::Loop::leave_line(int requests, std::int64_t prompt_tokens, Microseconds now) {
+  n_queued_ -= requests;
+  queued_tokens_ -= prompt_tokens;
+  pace_.move(requests, prompt_tokens, now);
 }
 
 int Engine::Loop::drain(std::chrono::milliseconds timeout) {
@@ -70,6 +101,33 @@ int Engine::Loop::drain(std::chrono::milliseconds timeout) {
   cut_ = true;
   idle_.wait(lock, none_open);
   return n_cut_;
+}
+
+/// Tells the scheduler what tiny steps take, before the first request. They write to block 0, which nobody has.
+void Engine::Loop::calibrate() {
+  constexpr Microseconds kMost = 50'000;
+  constexpr int kMany = 16, kManyTake = 3;  // sixteen tokens take two to three times as long as one
+  const std::vector<TokenId> tokens(kMany, 0);
+  const BlockId block{0};
+  const std::span<const BlockId> table(&block, 1);
+  const std::vector<std::span<const BlockId>> tables(static_cast<std::size_t>(groups_.n_groups()), table);
+  const int most = std::min(limits_.step_tokens, groups_.block_tokens());
+  Microseconds spent = 0, one_us = 0;
+  for (const int count : {1, 1, kMany}) {  // the first finds caches and page tables cold
+    if (count > most || spent + (count == 1 ? 1 : kManyTake) * one_us > kMost) break;
+    const model::StepSlice slice{.tokens = std::span(tokens).first(static_cast<std::size_t>(count)),
+                                 .block_tables = tables,
+                                 .outputs = model::Outputs::last};
+    const Microseconds begun_us = now_us();
+    if (!runner_->wait(runner_->submit(std::span(&slice, 1), {}))) return;  // then real steps have to tell
+    const Microseconds took_us = std::max<Microseconds>(now_us() - begun_us, 1);
+    const bool cold = spent == 0 && 2 * took_us <= kMost;  // and there is time for another
+    spent += took_us;
+    one_us = took_us;
+    sched::StepWork work;
+    work.add(0, count, 1, /*is_decode=*/count == 1);
+    if (!cold) scheduler_.learn(work, static_cast<double>(took_us));
+  }
 }
 
 void Engine::Loop::run() {
@@ -84,6 +142,7 @@ void Engine::Loop::run() {
 
 /// Parks while there is nothing to do. False when the engine stops.
 bool Engine::Loop::take_inbox() {
+  if (live_.empty()) counted_until_us_ = 0;
   std::vector<Arrival> arrivals;
   bool stopping = false;
   {
@@ -104,6 +163,7 @@ void Engine::Loop::add(Arrival arrival) {
                                             arrival.submitted_us);
   sched::SequenceSpec spec = sequence_spec(live->request());
   spec.prompt = live->take_prompt();
+  spec.arrival_us = arrival.submitted_us;
   spec.shares = options_.prefix_sharing;
   const auto added = scheduler_.add(id, std::move(spec));
   MILLRACE_CHECK(added.ok(), "a checked request was refused: " + added.error().message);
@@ -145,7 +205,7 @@ void Engine::Loop::end(SeqId id, Finish reason, std::optional<Error> error) {
   }
   {
     const std::lock_guard lock(mutex_);
-    if (!live->started()) --n_queued_;
+    if (!live->started()) leave_line(1, live->usage().prompt_tokens, now_us());
     if (cutting_ && reason == Finish::cancelled) ++n_cut_;
   }
   live->publish();

@@ -1,7 +1,8 @@
 #pragma once
 
 // The engine's thread. It owns scheduler, cache tables, runner and every open request; other threads reach it through
-// the inbox, which is the only thing the mutex guards. It is parked while nothing is open.
+// the inbox, which with its counts is the only thing the mutex guards: no lock is held while a step runs. It is parked
+// while nothing is open.
 
 #include <condition_variable>
 #include <memory>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "engine/engine.h"
+#include "engine/line_pace.h"
 #include "engine/live_request.h"
 #include "engine/step_draws.h"
 #include "engine/step_input.h"
@@ -38,6 +40,13 @@ class Engine::Loop {
     Microseconds submitted_us;
   };
 
+  void calibrate();
+
+  // Under the mutex: the line of requests that have not started.
+  void join_line(int prompt_tokens, Microseconds now);
+  void leave_line(int requests, std::int64_t prompt_tokens, Microseconds now);
+  Result<void> check_line(int prompt_tokens, Microseconds now) const;
+
   // The engine thread from here on.
   void run();
   bool take_inbox();
@@ -50,10 +59,11 @@ class Engine::Loop {
   void step();
   void start_slices(Microseconds now);
   void prepare_draws();
-  void read_outputs(const model::StepOutputs& outputs);
+  void read_outputs(const model::StepOutputs& outputs, sched::StepTimes times);
   bool hand_out_rows(const sched::Slice& slice, std::span<const float> rows, int width);
   void settle(const sched::Slice& slice, sampling::Sampled sampled, Microseconds now);
   void count_prompt(SeqId id, LiveRequest& live);
+  void count_time(Microseconds begun_us, Microseconds ran_us, Microseconds step_us);
 
   const std::unique_ptr<model::Runner> runner_;
   const text::Tokenizer& tokenizer_;
@@ -75,11 +85,14 @@ class Engine::Loop {
   std::vector<sampling::Sampled> sampled_;          // [slices]
   std::vector<std::span<const TokenId>> accepted_;  // [slices]
   std::vector<SeqId> ending_;
+  Microseconds counted_until_us_ = 0;  // by count_time; 0: nothing was open until now
 
   std::mutex mutex_;
   std::condition_variable work_, idle_;
   std::vector<Arrival> inbox_;
   int n_open_ = 0, n_queued_ = 0;  // submitted and not ended; of these, not started
+  std::int64_t queued_tokens_ = 0;  // of their prompts
+  LinePace pace_;
   int n_cut_ = 0;                  // ended by drain
   bool draining_ = false, cut_ = false, stop_ = false;
 

@@ -3,6 +3,7 @@
 // The draws of one step: which row of logits is whose, and what came out. The workers draw, each row for itself: they
 // read requests, which nobody changes while a step runs, and write their own entry.
 
+#include <exception>
 #include <span>
 #include <utility>
 #include <vector>
@@ -25,8 +26,8 @@ class StepDraws {
   /// For the step; runs on any threads. Nothing where nothing is drawn.
   model::RowTask task() { return draws_ ? model::RowTask{run, this} : model::RowTask{}; }
 
-  /// After the step: what was drawn from a row that was added.
-  sampling::Sampled take(std::size_t row) { return std::move(rows_[row].sampled); }
+  /// After the step: what was drawn from a row that was added, or what it failed with (no memory).
+  Result<sampling::Sampled> take(std::size_t row);
 
  private:
   struct Row {
@@ -34,6 +35,7 @@ class StepDraws {
     int position = 0;
     bool keep = false;
     sampling::Sampled sampled;
+    std::exception_ptr failure;
   };
   static void run(void* draws, int row, std::span<float> logits) noexcept;
 

@@ -26,6 +26,20 @@ std::string describe(const StepPlan& step) {
   return out.empty() ? " nothing" : out;
 }
 
+std::string_view held_name(Held held) {
+  switch (held) {
+    case Held::nothing:
+      return "nobody waits";
+    case Held::slots:
+      return "no slot";
+    case Held::schedule:
+      return "not their turn";
+    case Held::blocks:
+      return "no blocks";
+  }
+  return "";
+}
+
 class Story {
  public:
   /// The line with its answer.
@@ -52,6 +66,8 @@ class Story {
       return fmt::format("cost {} computed {} cached {} preempted {}", name_of(id), p.computed, p.cached,
                          p.preemptions);
     }
+    if (verb == "now") return now_us_ = std::int64_t{1000} * number(), line;
+    if (verb == "held") return verb + held_;
     if (verb == "blocks") {
       const auto& pool = groups_->pool(0);
       return fmt::format("blocks used {} cached {} free {}", pool.n_used(), pool.n_cached(), pool.n_free());
@@ -83,6 +99,10 @@ class Story {
     std::vector<kv::GroupSpec> specs = {{block_tokens, 0, blocks}};
     for (std::string option = word(); !option.empty(); option = word()) {
       if (option == "rows") limits.step_outputs = number();
+      if (option == "max-step-ms") limits.max_step_us = std::int64_t{1000} * number();
+      if (option == "max-wait-ms") limits.max_wait_us = std::int64_t{1000} * number();
+      if (option == "serial") limits.schedule = Schedule::serial;
+      if (option == "static") limits.schedule = Schedule::static_;
       if (option == "window") {
         const int window = number();
         specs.push_back({block_tokens, window, number()});
@@ -99,8 +119,13 @@ class Story {
     spec.prompt.resize(static_cast<std::size_t>(number()));
     std::iota(spec.prompt.begin(), spec.prompt.end(), first);
     spec.max_new = number();
+    spec.arrival_us = now_us_;
     for (std::string option = word(); !option.empty(); option = word()) {
       if (option == "priority") spec.priority = number();
+      if (option == "tenant") spec.tenant = number();
+      if (option == "weight") spec.tenant_weight = number();
+      if (option == "ttft-ms") spec.ttft_slo_us = std::int64_t{1000} * number();
+      if (option == "tpot-ms") spec.tpot_slo_us = std::int64_t{1000} * number();
       if (option == "salt") spec.salt = static_cast<std::uint64_t>(number());
       if (option == "rows") spec.prompt_rows = Outputs::all;
       if (option == "hidden") spec.prompt_rows = Outputs::hidden;
@@ -129,9 +154,12 @@ class Story {
   }
 
   std::string submit() {
-    scheduler_->plan(in_flight_.emplace_back());
+    StepPlan& step = in_flight_.emplace_back();
+    scheduler_->plan(step, now_us_);
     scheduler_->check_invariants();
-    return describe(in_flight_.back());
+    held_ = fmt::format(" {}{}{}", held_name(step.held), step.idle_slots > 0 ? fmt::format(" idle:{}", step.idle_slots) : "",
+                       step.decodes_over_bound ? " decodes-over-bound" : "");
+    return describe(step);
   }
 
   void commit() {
@@ -139,7 +167,7 @@ class Story {
     std::vector<std::span<const TokenId>> accepted;
     for (const Slice& slice : step.slices)
       accepted.push_back(slice.draws ? std::span<const TokenId>(answer_) : std::span<const TokenId>());
-    scheduler_->commit(step, accepted);
+    scheduler_->commit(step, accepted, {.now_us = now_us_});
     in_flight_.pop_front();
     scheduler_->check_invariants();
   }
@@ -149,6 +177,8 @@ class Story {
   std::optional<Scheduler> scheduler_;
   std::deque<StepPlan> in_flight_;
   std::vector<TokenId> answer_ = {9};
+  std::int64_t now_us_ = 0;
+  std::string held_;
 };
 
 }  // namespace

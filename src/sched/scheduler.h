@@ -19,6 +19,7 @@
 #include "base/result.h"
 #include "kv/cache_groups.h"
 #include "sched/admission.h"
+#include "sched/cost_model.h"
 #include "sched/sequence.h"
 
 namespace millrace::sched {
@@ -34,12 +35,32 @@ struct Slice {
   int adapter = 0;
   int drafts = 0;  // that many of its last tokens are proposals, to be accepted or not
   int epoch = 0;   // of the sequence, when the slice was planned
+  bool decode = false;
+};
+
+/// Why sequences wait that do not run.
+enum class Held : std::uint8_t {
+  nothing,
+  slots,     // max_running sequences run
+  schedule,  // serial or static: others are not through
+  blocks,    // the KV cache is full
 };
 
 struct StepPlan {
-  std::vector<Slice> slices;          // decodes first, then prefills; each oldest first
+  std::vector<Slice> slices;          // decodes first, oldest first; then prefills as their turns come
   std::vector<SeqId> preempted;       // lost their blocks in this step; will run again later
   std::vector<kv::BlockCopy> copies;  // to do before the step runs
+
+  StepWork work;
+  double decodes_us = 0;            // what its decodes were expected to take alone
+  bool decodes_over_bound = false;  // and that this is more than a step may take
+  Held held = Held::nothing;        // what keeps the next one in line from running
+  int idle_slots = 0;               // static: members of the batch that have ended
+};
+
+/// When a step ended and how long it ran. Zeros: nobody measured, and nothing is learned.
+struct StepTimes {
+  std::int64_t now_us = 0, step_us = 0;
 };
 
 /// What a sequence has cost so far. computed + cached == prompt tokens once the prompt is through, preempted or not.
@@ -65,11 +86,16 @@ class Scheduler {
 
   /// The next step into `step`, whose memory is used again. May be called again before the commit of the step before
   /// (one step runs, one more waits). Empty only when nothing can run that is not in flight already.
-  void plan(StepPlan& step);
+  /// `now_us` never goes back; without it nobody is late.
+  void plan(StepPlan& step, std::int64_t now_us = 0);
 
   /// The step ran; steps are committed in the order of their plans. accepted[i]: the tokens that follow slice i, for
   /// slices that draw; none, one or more. With drafts, those that agree stay in the cache.
-  void commit(const StepPlan& step, std::span<const std::span<const TokenId>> accepted);
+  void commit(const StepPlan& step, std::span<const std::span<const TokenId>> accepted, StepTimes times = {});
+
+  /// A step that belongs to no sequence took `us`: calibration.
+  void learn(const StepWork& work, double us) { cost_.observe(work, us); }
+  const CostModel& cost() const { return cost_; }
 
   /// Adds tokens that may follow, to be verified by the next step. The sequence is one behind.
   void propose(SeqId id, std::span<const TokenId> drafts);
@@ -97,13 +123,25 @@ class Scheduler {
   struct Room {
     int tokens = 0, rows = 0;
   };  // left in the step that is being planned
+  struct Share {
+    int tokens = 0;
+    double us = 0;
+    void operator+=(const Share& other) { tokens += other.tokens, us += other.us; }
+    void operator-=(const Share& other) { tokens -= other.tokens, us -= other.us; }
+  };  // of it
 
   const Sequence& at(SeqId id) const;
   Sequence& at(SeqId id) { return const_cast<Sequence&>(std::as_const(*this).at(id)); }
   void plan_decodes(StepPlan& step);
   void plan_prefills(StepPlan& step);
-  void admit();
+  void promote();
+  void admit(StepPlan& step);
+  Sequence& next_in_line() const;
+  bool start(Sequence& seq);
   bool fits(const Sequence& seq) const;
+  bool shelter_fits(const Sequence& seq) const;
+  Turn turn_of(const Sequence& seq) const;
+  double left_us(const StepPlan& step) const;
   int match(Sequence& seq);
   bool place(Sequence& seq, int count, StepPlan& step);
   void preempt(Sequence& seq, StepPlan& step);
@@ -114,10 +152,16 @@ class Scheduler {
   kv::CacheGroups& groups_;
   Admission admission_;
   std::unordered_map<SeqId, std::unique_ptr<Sequence>> seqs_;
-  std::vector<Sequence*> waiting_;   // by rank
+  std::vector<Sequence*> waiting_;   // in no order: whose turn it is depends on the moment
   std::vector<Sequence*> running_;   // by rank
   std::vector<Sequence*> prefills_;  // scratch of plan
+  const kv::BlockTables no_tables_;
+  Tenants tenants_;
+  CostModel cost_;
   Room room_;
+  double bound_us_ = 0;      // of the step that is being planned; 0 = none
+  std::int64_t now_us_ = 0;  // of the last plan
+  int batch_slots_ = 0;      // static: sequences that the batch began with
   std::int64_t arrivals_ = 0;
 };
 

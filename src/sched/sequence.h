@@ -8,7 +8,9 @@
 
 #include "base/ids.h"
 #include "kv/cache_groups.h"
+#include "sched/order.h"
 #include "sched/policy.h"
+#include "sched/tenants.h"
 
 namespace millrace::sched {
 
@@ -29,12 +31,19 @@ struct SequenceSpec {
   bool shares = true;                   // uses and publishes cached blocks
   std::uint64_t salt = 0;               // sequences share only within one salt
   int adapter = 0;
+
+  int tenant = 0, tenant_weight = 1;              // equal turns go to the tenant that had least for its weight
+  std::int64_t arrival_us = 0;                    // on the clock of plan()
+  std::int64_t ttft_slo_us = 0, tpot_slo_us = 0;  // wished: arrival to first token, token to token; 0 = no wish
 };
 
 struct Sequence {
   SeqId id;
   SequenceSpec spec;  // its prompt moved to `tokens`
   Rank rank;
+  Tenant* tenant = nullptr;
+  std::int64_t due_us = kNever;        // when its next token should be there
+  std::int64_t waiting_since_us = 0;
   int prompt_tokens = 0;
   std::vector<TokenId> tokens;  // accepted ones, then n_drafts proposed ones
   int n_drafts = 0;
@@ -53,6 +62,7 @@ struct Sequence {
 
   int known() const { return static_cast<int>(tokens.size()); }
   int accepted() const { return known() - n_drafts; }
+  int most() const { return prompt_tokens + spec.max_new; }  // tokens it may come to
   int behind() const { return known() - planned; }
   bool in_flight() const { return planned != done; }
   bool is_decode() const { return behind() > 0 && behind() <= fresh; }
