@@ -36,6 +36,7 @@ struct Request {
   bool ignore_eos = false;
   bool keep_special = false;  // special tokens stay in the text
   int priority = 0;           // higher first
+  std::string cache_salt;     // requests share cached prefixes only with those of the same salt: one per tenant
   Microseconds timeout_us = 0;  // from submit; 0 = none
 
   model::Outputs prompt_rows = model::Outputs::none;  // none, all or hidden: handed to row_sink

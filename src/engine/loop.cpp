@@ -105,6 +105,7 @@ void Engine::Loop::add(Arrival arrival) {
   sched::SequenceSpec spec = sequence_spec(live->request());
   spec.prompt = live->take_prompt();
   spec.shares = options_.prefix_sharing;
+  spec.salt = kv::salt_of(info().fingerprint, spec.adapter, live->request().cache_salt);
   const auto added = scheduler_.add(id, std::move(spec));
   MILLRACE_CHECK(added.ok(), "a checked request was refused: " + added.error().message);
   live_.emplace(id, std::move(live));
