@@ -4,6 +4,7 @@
 // "read inbox, plan, run, sample, deliver". Everything mutable about a request lives on
 // that thread; other threads talk to it through submit() and Handle.
 
+#include <array>
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -17,6 +18,7 @@
 #include "base/ids.h"
 #include "base/metrics.h"
 #include "base/result.h"
+#include "kv/miss.h"
 #include "model/runner.h"
 #include "sampling/sampler.h"
 #include "text/tokenizer.h"
@@ -62,12 +64,23 @@ struct Usage {
   Microseconds prefill_us = 0, decode_us = 0;  // first step to first token, first to last token
 };
 
+/// What the prefix cache did for one prompt. Once the prompt is through, cached and computed add up to its tokens, each
+/// counted once, preempted or not. What `diverged_at` and `known` say comes from other requests of the same cache_salt,
+/// and MissCause::salt from those of another: it is for who operates the engine.
+struct CacheReport {
+  int cached = 0;
+  kv::MissCounts computed{};  // by kv::MissCause; kv/miss.h says which cause wins
+  int diverged_at = -1;       // the position where the prompt left what is known; -1: it did not
+  std::string own, known;     // then: the text of its token there, and of the token in the nearest that is known
+};
+
 struct Event {
   std::string text;                // whole UTF-8 characters; may be empty
   std::vector<TokenEvent> tokens;  // behind `text`, the end token included
   std::optional<Finish> finished;  // set in the last event of a request, with `usage`
   std::optional<Error> error;      // set when finished == Finish::error
   Usage usage;
+  CacheReport cache;  // with `finished`
 };
 
 class EventChannel;
@@ -103,6 +116,7 @@ struct EngineOptions {
 struct EngineMetrics {
   Counter requests_total, finished_total, cancelled_total, refused_total, failed_total;
   Counter prompt_tokens_total, computed_tokens_total, cached_tokens_total, generated_tokens_total, preemptions_total, steps_total;
+  std::array<Counter, kv::kMissCauses> prefix_miss_tokens_total;  // computed ones by kv::MissCause
   Gauge running, waiting, kv_blocks_used, kv_blocks_cached, kv_blocks_total;
   Histogram step_us, host_us, queue_us, first_token_us;
 };

@@ -19,6 +19,7 @@ std::size_t EventChannel::push(Event event) {
     unread_->finished = event.finished;
     unread_->error = std::move(event.error);
     unread_->usage = event.usage;
+    unread_->cache = std::move(event.cache);
   }
   changed_.notify_one();
   return unread_->tokens.size();

@@ -128,6 +128,7 @@ void Engine::Loop::sweep() {
 void Engine::Loop::end(SeqId id, Finish reason, std::optional<Error> error) {
   const auto live = std::move(live_.extract(id).mapped());
   count_prompt(id, *live);
+  report_divergence(id, *live);
   scheduler_.remove(id);
   update_gauges();
   reason = live->finish(reason, std::move(error));

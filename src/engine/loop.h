@@ -54,6 +54,7 @@ class Engine::Loop {
   bool hand_out_rows(const sched::Slice& slice, std::span<const float> rows, int width);
   void settle(const sched::Slice& slice, sampling::Sampled sampled, Microseconds now);
   void count_prompt(SeqId id, LiveRequest& live);
+  void report_divergence(SeqId id, LiveRequest& live);
 
   const std::unique_ptr<model::Runner> runner_;
   const text::Tokenizer& tokenizer_;

@@ -38,7 +38,7 @@ void Scheduler::admit() {
       seq.done = seq.planned = 0;
       return;
     }
-    seq.count_prompt(seq.done, seq.cached);
+    seq.count_cached(seq.done);
     seq.running = true;
     waiting_.erase(waiting_.begin());
     running_.insert(std::ranges::upper_bound(running_, seq.rank, runs_before, &Sequence::rank), &seq);
@@ -60,7 +60,18 @@ bool Scheduler::fits(const Sequence& seq) const {
 /// Shares what others have published meanwhile; returns the positions in the cache then.
 int Scheduler::match(Sequence& seq) {
   if (!seq.spec.shares || seq.in_flight()) return seq.done;
-  return groups_.match(seq.tables, seq.tokens, seq.done, seq.shareable(), seq.spec.salt);
+  const int held = groups_.match(seq.tables, seq.tokens, seq.done, seq.shareable(), seq.spec.salt);
+  seq.unexplained = seq.unexplained || held != seq.done;
+  return held;
+}
+
+/// Prompt positions from `done` on are about to be computed: why they are not in the cache.
+void Scheduler::explain(Sequence& seq) {
+  if (!seq.unexplained || seq.counted >= seq.prompt_tokens) return;
+  seq.unexplained = false;
+  const bool shares = seq.spec.shares && seq.spec.prompt_rows == Outputs::none;
+  const auto prompt = std::span<const TokenId>(seq.tokens).first(static_cast<std::size_t>(seq.prompt_tokens));
+  seq.misses = shares ? groups_.explain(seq.tables, prompt, seq.done, seq.spec.salt) : kv::Misses{.disabled = true};
 }
 
 void Scheduler::plan_prefills(StepPlan& step) {
@@ -70,7 +81,7 @@ void Scheduler::plan_prefills(StepPlan& step) {
     seq->drop_drafts();  // they did not fit; the token before them may
     if (!seq->in_flight()) {
       seq->done = seq->planned = match(*seq);
-      seq->count_prompt(seq->done, seq->cached);
+      seq->count_cached(seq->done);
     }
     prefills_.push_back(seq);
   }
@@ -111,6 +122,7 @@ bool Scheduler::place(Sequence& seq, int count, StepPlan& step) {
     if (&victim == &seq) return false;
     preempt(victim, step);
   }
+  explain(seq);
   step.slices.push_back({seq.id, seq.planned, count, outputs, draws, seq.spec.whole, seq.spec.adapter,
                          draws ? seq.n_drafts : 0, seq.epoch});
   if (seq.next_has_rows()) seq.rows_asked = seq.planned + count;

@@ -26,6 +26,15 @@ std::string describe(const StepPlan& step) {
   return out.empty() ? " nothing" : out;
 }
 
+/// The causes of the prompt tokens that were computed.
+std::string describe(const Progress& p) {
+  std::string out;
+  for (std::size_t c = 0; c < p.causes.size(); ++c)
+    if (p.causes[c] > 0) out += fmt::format(" {} {}", kv::to_string(static_cast<kv::MissCause>(c)), p.causes[c]);
+  if (p.diverged_at >= 0) out += fmt::format(" at {} known {}", p.diverged_at, p.known);
+  return out;
+}
+
 class Story {
  public:
   /// The line with its answer.
@@ -51,6 +60,10 @@ class Story {
       const Progress p = scheduler_->progress(id);
       return fmt::format("cost {} computed {} cached {} preempted {}", name_of(id), p.computed, p.cached,
                          p.preemptions);
+    }
+    if (verb == "why") {
+      const SeqId id = seq();
+      return fmt::format("why {}{}", name_of(id), describe(scheduler_->progress(id)));
     }
     if (verb == "blocks") {
       const auto& pool = groups_->pool(0);

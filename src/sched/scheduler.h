@@ -45,6 +45,9 @@ struct StepPlan {
 /// What a sequence has cost so far. computed + cached == prompt tokens once the prompt is through, preempted or not.
 struct Progress {
   int computed = 0, cached = 0;  // prompt tokens
+  kv::MissCounts causes{};       // of the computed ones
+  int diverged_at = -1;          // the position where the prompt left what is known, if it did
+  TokenId known = -1;            // and what stands there in the nearest that is known
   int preemptions = 0;
   int accepted = 0;  // prompt and generated tokens, without drafts
 };
@@ -105,6 +108,7 @@ class Scheduler {
   void admit();
   bool fits(const Sequence& seq) const;
   int match(Sequence& seq);
+  void explain(Sequence& seq);
   bool place(Sequence& seq, int count, StepPlan& step);
   void preempt(Sequence& seq, StepPlan& step);
   void give_up_cache(Sequence& seq);
