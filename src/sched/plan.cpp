@@ -83,7 +83,7 @@ void Scheduler::plan_prefills(StepPlan& step) {
       seq->done = seq->planned = match(*seq);
       seq->count_cached(seq->done);
     }
-    prefills_.push_back(seq);
+    if (!waits_for_prefix(*seq)) prefills_.push_back(seq);
   }
   const int n = static_cast<int>(prefills_.size());
   const int budget = room_.tokens;

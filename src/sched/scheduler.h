@@ -109,6 +109,8 @@ class Scheduler {
   bool fits(const Sequence& seq) const;
   int match(Sequence& seq);
   void explain(Sequence& seq);
+  bool waits_for_prefix(Sequence& seq) const;
+  const Sequence* who_computes_next_block(const Sequence& seq) const;
   bool place(Sequence& seq, int count, StepPlan& step);
   void preempt(Sequence& seq, StepPlan& step);
   void give_up_cache(Sequence& seq);
