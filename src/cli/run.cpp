@@ -21,7 +21,17 @@ struct Answer {
   std::string text;
   engine::Finish finish = engine::Finish::error;
   engine::Usage usage;
+  engine::CacheReport cache;
 };
+
+/// What the prefix cache did: cached and the computed ones by cause add up to prompt_tokens.
+nlohmann::ordered_json to_json(const engine::CacheReport& cache) {
+  nlohmann::ordered_json object = {{"cached", cache.cached}, {"computed", nlohmann::ordered_json::object()}};
+  for (std::size_t c = 0; c < cache.computed.size(); ++c)
+    object["computed"][std::string(kv::to_string(static_cast<kv::MissCause>(c)))] = cache.computed[c];
+  if (cache.diverged_at >= 0) object["diverged"] = {{"at", cache.diverged_at}, {"own", cache.own}, {"known", cache.known}};
+  return object;
+}
 
 double per_second(int tokens, Microseconds us) { return us > 0 && tokens > 0 ? tokens * 1e6 / static_cast<double>(us) : 0; }
 double prefill_rate(const engine::Usage& usage) { return per_second(usage.prompt_tokens - usage.cached_tokens, usage.prefill_us); }
@@ -35,6 +45,7 @@ nlohmann::ordered_json to_json(const Answer& answer) {
   object["finish_reason"] = engine::to_string(answer.finish);
   object["prompt_tokens"] = answer.usage.prompt_tokens;
   object["completion_tokens"] = answer.usage.completion_tokens;
+  object["cache"] = to_json(answer.cache);
   object["ttft_ms"] = static_cast<double>(answer.usage.ttft_us) / 1000;
   object["prefill_tokens_per_s"] = prefill_rate(answer.usage);
   object["decode_tokens_per_s"] = decode_rate(answer.usage);
@@ -84,6 +95,7 @@ Result<Answer> collect(engine::Handle& handle, bool stream) {
     if (event->error) return *event->error;
     answer.finish = *event->finished;
     answer.usage = event->usage;
+    answer.cache = event->cache;
     return answer;
   }
 }

@@ -11,6 +11,7 @@ namespace {
 
 // Each byte of text is compared with each stop string.
 constexpr std::size_t kMostStops = 64, kMostStopBytes = 4096;
+constexpr std::size_t kMostSaltBytes = 1024;
 
 Result<void> check_tokens(const char* field, std::span<const TokenId> tokens, int vocab_size) {
   for (std::size_t i = 0; i < tokens.size(); ++i)
@@ -79,6 +80,8 @@ Result<Request> checked(Request request, const model::RunnerInfo& info, const sc
   MILLRACE_TRY_VOID(check_stops(request.stop));
   MILLRACE_TRY_VOID(check_rows(request));
   MILLRACE_TRY_VOID(sampling::check_params(request.sampling, info.vocab_size));
+  if (request.cache_salt.size() > kMostSaltBytes)
+    return error(Code::invalid_argument, "cache_salt has {} bytes, at most {} are possible", request.cache_salt.size(), kMostSaltBytes);
   if (request.timeout_us < 0)
     return error(Code::invalid_argument, "timeout_us is {}, expected 0 (none) or more", request.timeout_us);
   if (request.max_unread_tokens < 1)

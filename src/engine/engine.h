@@ -4,6 +4,7 @@
 // "read inbox, plan, run, sample, deliver". Everything mutable about a request lives on
 // that thread; other threads talk to it through submit() and Handle.
 
+#include <array>
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -17,6 +18,7 @@
 #include "base/ids.h"
 #include "base/metrics.h"
 #include "base/result.h"
+#include "kv/miss.h"
 #include "model/runner.h"
 #include "sampling/sampler.h"
 #include "sched/policy.h"
@@ -36,6 +38,7 @@ struct Request {
   std::vector<TokenId> stop_token_ids;  // end like the end token
   bool ignore_eos = false;
   bool keep_special = false;  // special tokens stay in the text
+  std::string cache_salt;     // requests share cached prefixes only with those of the same salt: one per tenant
   Microseconds timeout_us = 0;  // from submit; 0 = none
 
   // Who goes first: priority, then who has a deadline, by least laxity, then the tenant that was served least for its
@@ -69,12 +72,23 @@ struct Usage {
   Microseconds gap_max_us = 0;                 // longest time between two tokens
 };
 
+/// What the prefix cache did for one prompt. Once the prompt is through, cached and computed add up to its tokens, each
+/// counted once, preempted or not. What `diverged_at` and `known` say comes from other requests of the same cache_salt,
+/// and MissCause::salt from those of another: it is for who operates the engine.
+struct CacheReport {
+  int cached = 0;
+  kv::MissCounts computed{};  // by kv::MissCause; kv/miss.h says which cause wins
+  int diverged_at = -1;       // the position where the prompt left what is known; -1: it did not
+  std::string own, known;     // then: the text of its token there, and of the token in the nearest that is known
+};
+
 struct Event {
   std::string text;                // whole UTF-8 characters; may be empty
   std::vector<TokenEvent> tokens;  // behind `text`, the end token included
   std::optional<Finish> finished;  // set in the last event of a request, with `usage`
   std::optional<Error> error;      // set when finished == Finish::error
   Usage usage;
+  CacheReport cache;  // with `finished`
 };
 
 class EventChannel;
@@ -125,6 +139,7 @@ struct EngineMetrics {
   // far as the step took longer than it would have without these.
   Counter stall_slots_us, stall_schedule_us, stall_blocks_us, stall_prefill_us;
 
+  std::array<Counter, kv::kMissCauses> prefix_miss_tokens_total;  // computed ones by kv::MissCause
   Gauge running, waiting, kv_blocks_used, kv_blocks_cached, kv_blocks_total;
   Histogram step_us, host_us, queue_us, first_token_us;
 };

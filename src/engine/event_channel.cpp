@@ -16,6 +16,7 @@ std::size_t EventChannel::push(Event& event) {
   unread_.finished = event.finished;
   unread_.error = std::move(event.error);
   unread_.usage = event.usage;
+  unread_.cache = std::move(event.cache);
   anything_ = true;
   event.text.clear();
   event.tokens.clear();
@@ -30,7 +31,7 @@ std::optional<Event> EventChannel::next(std::chrono::milliseconds timeout) {
   over_ = unread_.finished.has_value();
   if (over_) return std::exchange(unread_, {});
   // A copy, made by the client's thread: the engine's memory stays with the engine.
-  Event event{.text = unread_.text, .tokens = {}, .finished = {}, .error = {}, .usage = unread_.usage};
+  Event event{.text = unread_.text, .tokens = {}, .finished = {}, .error = {}, .usage = unread_.usage, .cache = {}};
   event.tokens.reserve(unread_.tokens.size());
   std::ranges::move(unread_.tokens, std::back_inserter(event.tokens));
   unread_.text.clear();

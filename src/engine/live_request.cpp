@@ -25,8 +25,18 @@ void LiveRequest::start(Microseconds now) {
   usage_.queue_us = now - submitted_us_;
 }
 
-std::pair<int, int> LiveRequest::count_prompt(int computed, int cached) {
-  return {computed - std::exchange(computed_tokens_, computed), cached - std::exchange(usage_.cached_tokens, cached)};
+LiveRequest::Counted LiveRequest::count_prompt(int cached, const kv::MissCounts& computed) {
+  Counted added{cached - std::exchange(cache_.cached, cached), computed};
+  for (std::size_t c = 0; c < computed.size(); ++c) added.computed[c] -= cache_.computed[c];
+  cache_.computed = computed;
+  usage_.cached_tokens = cached;
+  return added;
+}
+
+void LiveRequest::set_divergence(int position, TokenId own, TokenId known) {
+  cache_.diverged_at = position;
+  cache_.own = tokenizer_->piece(own);
+  cache_.known = tokenizer_->piece(known);
 }
 
 sampling::Sampled LiveRequest::draw(std::span<float> logits, int position) const {
@@ -76,6 +86,7 @@ Finish LiveRequest::finish(Finish reason, std::optional<Error> error) {
   event_.finished = reason;
   event_.error = std::move(error);
   event_.usage = usage_;
+  event_.cache = cache_;
   return reason;
 }
 

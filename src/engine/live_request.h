@@ -30,8 +30,12 @@ class LiveRequest {
   /// Its first slice runs from now on.
   void start(Microseconds now);
 
-  /// Takes the prompt tokens computed and cached so far; returns what is new since the last call.
-  std::pair<int, int> count_prompt(int computed, int cached);
+  /// Takes the prompt tokens cached and computed so far; returns what is new since the last call.
+  struct Counted { int cached = 0; kv::MissCounts computed{}; };
+  Counted count_prompt(int cached, const kv::MissCounts& computed);
+
+  /// The prompt left what is known at `position`, with the token `own` where the nearest has `known`.
+  void set_divergence(int position, TokenId own, TokenId known);
 
   bool late(Microseconds now) const { return request_.timeout_us > 0 && now - submitted_us_ >= request_.timeout_us; }
 
@@ -44,8 +48,9 @@ class LiveRequest {
   /// Hands over what add() made. False when the client has left too much unread.
   bool deliver();
 
-  /// Completes the last event; `publish` hands it over. Never fails: a text that cannot be completed stays as it is. A stop string that only the very last characters complete makes
-  /// it Finish::stop. Returns the reason the client sees.
+  /// Completes the last event; `publish` hands it over. A stop string that only the very last characters complete makes
+  /// it Finish::stop. Never fails: a text that cannot be completed makes it Finish::error. Returns the reason the client
+  /// sees.
   Finish finish(Finish reason, std::optional<Error> error = std::nullopt);
   void publish();
 
@@ -61,7 +66,7 @@ class LiveRequest {
   bool penalised_ = false;
   Event event_;
   Usage usage_;
-  int computed_tokens_ = 0;  // of the prompt
+  CacheReport cache_;
   Microseconds submitted_us_, started_us_ = -1, first_token_us_ = -1, last_token_us_ = -1;
 };
 

@@ -165,6 +165,7 @@ void Engine::Loop::add(Arrival arrival) {
   spec.prompt = live->take_prompt();
   spec.arrival_us = arrival.submitted_us;
   spec.shares = options_.prefix_sharing;
+  spec.salt = kv::salt_of(info().fingerprint, spec.adapter, live->request().cache_salt);
   const auto added = scheduler_.add(id, std::move(spec));
   MILLRACE_CHECK(added.ok(), "a checked request was refused: " + added.error().message);
   live_.emplace(id, std::move(live));
@@ -187,6 +188,7 @@ void Engine::Loop::sweep() {
 void Engine::Loop::end(SeqId id, Finish reason, std::optional<Error> error) {
   const auto live = std::move(live_.extract(id).mapped());
   count_prompt(id, *live);
+  report_divergence(id, *live);
   scheduler_.remove(id);
   update_gauges();
   reason = live->finish(reason, std::move(error));

@@ -64,6 +64,7 @@ class Engine::Loop {
   void settle(const sched::Slice& slice, sampling::Sampled sampled, Microseconds now);
   void count_prompt(SeqId id, LiveRequest& live);
   void count_time(Microseconds begun_us, Microseconds ran_us, Microseconds step_us);
+  void report_divergence(SeqId id, LiveRequest& live);
 
   const std::unique_ptr<model::Runner> runner_;
   const text::Tokenizer& tokenizer_;

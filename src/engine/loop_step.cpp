@@ -176,11 +176,24 @@ void Engine::Loop::settle(const sched::Slice& slice, sampling::Sampled sampled, 
 
 void Engine::Loop::count_prompt(SeqId id, LiveRequest& live) {
   const sched::Progress progress = scheduler_.progress(id);
-  const auto [computed, cached] = live.count_prompt(progress.computed, progress.cached);
-  metrics_.prompt_tokens_total.add(static_cast<std::uint64_t>(computed + cached));
-  metrics_.computed_tokens_total.add(static_cast<std::uint64_t>(computed));
+  const auto [cached, computed] = live.count_prompt(progress.cached, progress.causes);
+  int n_computed = 0;
+  for (std::size_t c = 0; c < computed.size(); ++c) {
+    n_computed += computed[c];
+    metrics_.prefix_miss_tokens_total[c].add(static_cast<std::uint64_t>(computed[c]));
+  }
+  metrics_.prompt_tokens_total.add(static_cast<std::uint64_t>(n_computed + cached));
+  metrics_.computed_tokens_total.add(static_cast<std::uint64_t>(n_computed));
   metrics_.cached_tokens_total.add(static_cast<std::uint64_t>(cached));
   live.usage().preemptions = progress.preemptions;
+}
+
+/// While the scheduler still knows it: the tokens at which it left what is known.
+void Engine::Loop::report_divergence(SeqId id, LiveRequest& live) {
+  const sched::Progress progress = scheduler_.progress(id);
+  if (progress.diverged_at < 0) return;
+  const TokenId own = scheduler_.tokens(id)[static_cast<std::size_t>(progress.diverged_at)];
+  live.set_divergence(progress.diverged_at, own, progress.known);
 }
 
 }  // namespace millrace::engine

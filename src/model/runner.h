@@ -54,6 +54,7 @@ struct RunnerInfo {
   int max_step_outputs = 0;  // rows that come back from one step
   int max_slices = 0;
   std::vector<CacheGroupInfo> cache_groups;  // one today
+  std::uint64_t fingerprint = 0;             // of all that the bytes of a cached block depend on beside its tokens
 };
 
 class Runner {

@@ -83,7 +83,7 @@ bool Scheduler::start(Sequence& seq) {
     seq.done = seq.planned = 0;
     return false;
   }
-  seq.count_prompt(seq.done, seq.cached);
+  seq.count_cached(seq.done);
   seq.running = true;
   std::erase(waiting_, &seq);
   running_.insert(std::ranges::upper_bound(running_, seq.rank, runs_before, &Sequence::rank), &seq);
@@ -117,7 +117,18 @@ bool Scheduler::shelter_fits(const Sequence& seq) const {
 /// Shares what others have published meanwhile; returns the positions in the cache then.
 int Scheduler::match(Sequence& seq) {
   if (!seq.spec.shares || seq.in_flight()) return seq.done;
-  return groups_.match(seq.tables, seq.tokens, seq.done, seq.shareable(), seq.spec.salt);
+  const int held = groups_.match(seq.tables, seq.tokens, seq.done, seq.shareable(), seq.spec.salt);
+  seq.unexplained = seq.unexplained || held != seq.done;
+  return held;
+}
+
+/// Prompt positions from `done` on are about to be computed: why they are not in the cache.
+void Scheduler::explain(Sequence& seq) {
+  if (!seq.unexplained || seq.counted >= seq.prompt_tokens) return;
+  seq.unexplained = false;
+  const bool shares = seq.spec.shares && seq.spec.prompt_rows == Outputs::none;
+  const auto prompt = std::span<const TokenId>(seq.tokens).first(static_cast<std::size_t>(seq.prompt_tokens));
+  seq.misses = shares ? groups_.explain(seq.tables, prompt, seq.done, seq.spec.salt) : kv::Misses{.disabled = true};
 }
 
 void Scheduler::plan_prefills(StepPlan& step) {
@@ -127,9 +138,9 @@ void Scheduler::plan_prefills(StepPlan& step) {
     seq->drop_drafts();  // they did not fit; the token before them may
     if (!seq->in_flight()) {
       seq->done = seq->planned = match(*seq);
-      seq->count_prompt(seq->done, seq->cached);
+      seq->count_cached(seq->done);
     }
-    prefills_.push_back(seq);
+    if (!waits_for_prefix(*seq)) prefills_.push_back(seq);
   }
   std::ranges::sort(prefills_, goes_before, [this](const Sequence* seq) { return turn_of(*seq); });
   const bool bounded = bound_us_ > 0;
@@ -179,6 +190,7 @@ bool Scheduler::place(Sequence& seq, int count, StepPlan& step) {
     preempt(victim, step);
   }
   const bool decode = seq.is_decode();
+  explain(seq);
   step.slices.push_back({seq.id, seq.planned, count, outputs, draws, seq.spec.whole, seq.spec.adapter,
                          draws ? seq.n_drafts : 0, seq.epoch, decode});
   step.work.add(seq.planned, count, rows, decode);

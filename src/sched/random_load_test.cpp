@@ -221,7 +221,8 @@ class RandomLoad {
         live.max_new == 0 ? slice.first + slice.count == live.prompt : known == live.prompt + live.max_new;
     if (through) {
       const Progress progress = sched_.progress(slice.seq);
-      ASSERT_EQ(progress.computed + progress.cached, live.prompt);
+      ASSERT_EQ(progress.computed + progress.cached, live.prompt);  // A16
+      ASSERT_EQ(std::accumulate(progress.causes.begin(), progress.causes.end(), 0), progress.computed);
       ASSERT_EQ(live.next_row, live.rows == Outputs::none ? 0 : live.prompt);
       sched_.remove(slice.seq);
       live_.erase(slice.seq);

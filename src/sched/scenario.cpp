@@ -40,6 +40,15 @@ std::string_view held_name(Held held) {
   return "";
 }
 
+/// The causes of the prompt tokens that were computed.
+std::string describe(const Progress& p) {
+  std::string out;
+  for (std::size_t c = 0; c < p.causes.size(); ++c)
+    if (p.causes[c] > 0) out += fmt::format(" {} {}", kv::to_string(static_cast<kv::MissCause>(c)), p.causes[c]);
+  if (p.diverged_at >= 0) out += fmt::format(" at {} known {}", p.diverged_at, p.known);
+  return out;
+}
+
 class Story {
  public:
   /// The line with its answer.
@@ -68,6 +77,10 @@ class Story {
     }
     if (verb == "now") return now_us_ = std::int64_t{1000} * number(), line;
     if (verb == "held") return verb + held_;
+    if (verb == "why") {
+      const SeqId id = seq();
+      return fmt::format("why {}{}", name_of(id), describe(scheduler_->progress(id)));
+    }
     if (verb == "blocks") {
       const auto& pool = groups_->pool(0);
       return fmt::format("blocks used {} cached {} free {}", pool.n_used(), pool.n_cached(), pool.n_free());

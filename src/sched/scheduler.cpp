@@ -68,7 +68,7 @@ void Scheduler::commit(const StepPlan& step, std::span<const std::span<const Tok
     Sequence& seq = *found->second;
     const int end = slice.first + slice.count;
     const int computed_before = seq.computed;
-    seq.count_prompt(end, seq.computed);
+    seq.count_computed(end);
     seq.tenant->served += charge(seq.computed - computed_before, static_cast<int>(accepted[i].size()), seq.spec.tenant_weight);
     if (slice.draws) seq.due_us = seq.spec.tpot_slo_us > 0 ? times.now_us + seq.spec.tpot_slo_us : kNever;
     // A row of a preempted sequence is as good as any; one from before a rewind is not.
@@ -134,13 +134,15 @@ void Scheduler::fork(SeqId parent_id, SeqId child_id, int keep, std::span<const 
   child->tokens.insert(child->tokens.end(), own.begin(), own.end());
   child->rows_asked = child->prompt_tokens;  // they were the parent's
   child->preemptions = child->computed = child->cached = child->counted = 0;
+  child->causes = {};
+  child->unexplained = true;
   child->running = parent.running && n_running() < limits_.max_running;
   child->done = child->planned = 0;
   if (child->running) {
     child->tables = groups_.fork(parent.tables);
     child->done = groups_.rewind(child->tables, std::min({parent.done, keep, child->known() - 1}));
     child->planned = child->done;
-    child->count_prompt(child->done, child->cached);
+    child->count_cached(child->done);
   } else {
     child->tables = groups_.make_tables(child->prompt_tokens + child->spec.max_new);
   }
@@ -157,7 +159,14 @@ std::span<const BlockId> Scheduler::blocks(SeqId id, int group) const {
 
 Progress Scheduler::progress(SeqId id) const {
   const Sequence& seq = at(id);
-  return {seq.computed, seq.cached, seq.preemptions, seq.accepted()};
+  const bool diverged = seq.misses.diverged && seq.misses.new_from < seq.counted;
+  return {.computed = seq.computed,
+          .cached = seq.cached,
+          .causes = seq.causes,
+          .diverged_at = diverged ? seq.misses.new_from : -1,
+          .known = diverged ? seq.misses.known : -1,
+          .preemptions = seq.preemptions,
+          .accepted = seq.accepted()};
 }
 
 const Sequence& Scheduler::at(SeqId id) const {

@@ -66,6 +66,9 @@ struct StepTimes {
 /// What a sequence has cost so far. computed + cached == prompt tokens once the prompt is through, preempted or not.
 struct Progress {
   int computed = 0, cached = 0;  // prompt tokens
+  kv::MissCounts causes{};       // of the computed ones
+  int diverged_at = -1;          // the position where the prompt left what is known, if it did
+  TokenId known = -1;            // and what stands there in the nearest that is known
   int preemptions = 0;
   int accepted = 0;  // prompt and generated tokens, without drafts
 };
@@ -143,6 +146,9 @@ class Scheduler {
   Turn turn_of(const Sequence& seq) const;
   double left_us(const StepPlan& step) const;
   int match(Sequence& seq);
+  void explain(Sequence& seq);
+  bool waits_for_prefix(Sequence& seq) const;
+  const Sequence* who_computes_next_block(const Sequence& seq) const;
   bool place(Sequence& seq, int count, StepPlan& step);
   void preempt(Sequence& seq, StepPlan& step);
   void give_up_cache(Sequence& seq);

@@ -19,6 +19,7 @@ struct Answer {
   std::optional<Finish> finished;
   std::optional<Error> error;
   Usage usage;
+  CacheReport cache;
 };
 
 /// The answer by definition; stop strings are left to the caller.
@@ -57,6 +58,7 @@ inline Answer read_all(Handle& handle) {
     answer.finished = event->finished;
     answer.error = event->error;
     answer.usage = event->usage;
+    answer.cache = event->cache;
   }
   return answer;
 }
