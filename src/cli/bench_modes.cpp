@@ -21,6 +21,8 @@ struct BenchMode {
 constexpr auto kModes = std::to_array<BenchMode>({
     {"", NeedsModel::yes, run_bench_speed},
     {"kv", NeedsModel::no, run_bench_kv},
+    {"schedule", NeedsModel::yes, run_bench_schedule},
+    {"stall", NeedsModel::yes, run_bench_stall},
 });
 
 /// Whether "a|b" names exactly the modes that have a word, in their order.

@@ -26,9 +26,16 @@ constexpr auto kCommands = std::to_array<CommandInfo>({
     {Command::bench, "bench", "Measure a model's speed beside what this machine could reach.",
      "Prefill of 512 tokens and decode of 1, 8 and 32 streams with 128-token prompts, medians of three. The roof is\n"
      "measured in the same run: memory reads, INT8, BF16 and f32 arithmetic. roof_share is the share of the roof that\n"
-     "bounds the row.",
+     "bounds the row.\n"
+     "schedule runs one trace serial, static and mixed: tokens per second from the first arrival to the last token, time\n"
+     "to first token, gaps between tokens. utilisation is the time from handing a step to the workers to its end over the\n"
+     "time in which a request is open; padding_waste the share of slots whose sequence had ended.\n"
+     "stall lets three streams decode, then a prompt of 4000 tokens arrive: the largest gap, and its first token beside the\n"
+     "time that it takes alone.",
      "millrace bench smollm2-135m-instruct\n"
-     "millrace bench model.gguf --json",
+     "millrace bench model.gguf --json\n"
+     "millrace bench schedule smollm2-135m-instruct --trace chat.jsonl\n"
+     "millrace bench stall smollm2-135m-instruct --max-step-ms 50",
      run_bench},
     {Command::inspect, "inspect", "Show what is in a model file, this machine or this build, without loading.",
      "Sizes, formats, tokenizer, chat template, the memory that a run will take, and what is not supported.",

@@ -35,6 +35,8 @@ std::string context_default(Command command) {
   return command == Command::run ? "what the prompts need" : "the model's, at most " + std::to_string(kContextCap);
 }
 std::string windows_default(Command) { return "all whole ones"; }
+std::string speed_default(Command) { return "so that work waits"; }
+std::string max_step_default(Command command) { return command == Command::bench ? "100" : "0: no bound"; }
 std::string trace_default(Command) { return "made from a seed"; }
 std::string now_default(Command) { return "the clock's"; }
 
@@ -44,7 +46,7 @@ constexpr std::string_view kModelHelp = "a .gguf file (the first of a split set 
 // Order: positionals, then groups as --help prints them.
 const auto kTable = std::to_array<OptionRow>({
     {.name = "mode", .value = "<mode>", .field = &Options::mode, .commands = kBench,
-     .help = "kv: what paging and sharing gain of the KV cache's bytes. Without\none: the model's speed",
+     .help = "kv: what paging and sharing gain of the KV cache's bytes;\nschedule: serial, static and mixed on one trace; stall: streams\nbeside a prompt of 4000 tokens. Without one: the model's speed",
      .choices = kBenchModeWords, .place = Place::positional},
     {.name = "model", .value = "<model>", .field = &Options::model,
      .commands = kAll & ~(kBench | kInspect | kFetch | kTemplate), .help = kModelHelp, .place = Place::positional,
@@ -92,8 +94,10 @@ const auto kTable = std::to_array<OptionRow>({
     {.name = "long", .field = &Options::long_context, .commands = kBench,
      .help = "also prefill of 4096 tokens and decode behind 8192"},
     {.name = "trace", .value = "<file>", .field = &Options::trace, .commands = kBench,
-     .help = "kv: the requests, one JSON object a line: arrival_s, prompt_tokens,\nnew_tokens, prefix_group, prefix_tokens, tenant",
+     .help = "kv, schedule: the requests, one JSON object a line: arrival_s, prompt_tokens,\nnew_tokens, prefix_group, prefix_tokens, tenant",
      .shown = trace_default},
+    {.name = "speed", .value = "<x>", .field = &Options::speed, .commands = kBench,
+     .help = "schedule: requests arrive x times as fast as the trace says", .least = 0, .most = 1e6, .shown = speed_default},
     {.name = "special", .field = &Options::special, .commands = kTokenize,
      .help = "control tokens spelled in the text become control tokens"},
     {.name = "add-special", .field = &Options::add_special, .commands = kTokenize,
@@ -149,6 +153,14 @@ const auto kTable = std::to_array<OptionRow>({
      .commands = kGenerate | kLogits | kPerplexity,
      .help = "tokens per step at most: long prompts run in chunks of it; results\ndo not depend on it", .least = 1,
      .most = 4096, .shown = own_default<&Options::chunk>},
+
+    {.name = "max-step-ms", .value = "<ms>", .group = Group::speed, .field = &Options::max_step_ms,
+     .commands = kGenerate | kBench,
+     .help = "milliseconds that a step may take: long prompts run in chunks that fit\nbeside the streams. Less: smoother streams, slower prompts. bench\nwithout a mode has no bound",
+     .least = 0, .most = 1e6, .shown = max_step_default},
+    {.name = "schedule", .value = "<name>", .group = Group::speed, .field = &Options::schedule, .commands = kRun | kLogits,
+     .help = "who runs beside whom: serial, one after the other; static, a batch\nuntil all of it have ended; mixed, whoever fits joins any step.\nResults do not depend on it",
+     .choices = "serial|static|mixed", .shown = own_default<&Options::schedule>},
 
     {.name = "log-level", .value = "<level>", .group = Group::other, .field = &Options::log_level, .commands = kAll,
      .help = "events on standard error: debug, info, warn, error or off", .choices = "debug|info|warn|error|off",
@@ -217,6 +229,7 @@ std::vector<const OptionRow*> rows_of(Command command) {
 
 Options defaults_of(Command command) {
   Options options;
+  if (command != Command::bench) options.max_step_ms = 0;  // one client waits: nobody else's stream could stall
   if (command == Command::chat) options.temperature = 0.7, options.max_tokens = -1;
   return options;
 }

@@ -55,6 +55,9 @@ struct Options {
   bool machine = false;
   bool kernels = false;
   bool long_context = false;
+  std::string schedule = "mixed";
+  double max_step_ms = 100;  // 0: no bound
+  double speed = 0;          // bench schedule: how much faster requests arrive than the trace says; 0: so that work waits
   std::string trace;  // bench: a file of requests; "": one that the bench makes
   std::string messages;
   std::string now;

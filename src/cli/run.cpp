@@ -116,7 +116,9 @@ Result<int> run_run(const Options& options) {
   MILLRACE_TRY(context, context_of(options, config, options.max_tokens < 0 ? kContextCap : config.max_positions));
 
   const int rows = static_cast<int>(std::min<std::size_t>(prompts.size(), 64));  // one result per sequence and step
-  Need need{.step_tokens = static_cast<int>(options.chunk), .step_outputs = rows, .max_running = rows};
+  Need need{.step_tokens = static_cast<int>(options.chunk), .step_outputs = rows, .max_running = rows,
+            .schedule = schedule_of(options.schedule),
+            .max_step_us = max_step_us(options)};
   std::vector<int> room;
   for (const auto& prompt : prompts) {
     MILLRACE_TRY(tokens, room_for(prompt, options, context));

@@ -50,13 +50,26 @@ Result<std::unique_ptr<model::Model>> load_weights(const ModelBundle& bundle, co
   return model;
 }
 
-Session start_engine(ModelBundle bundle, const model::ModelConfig& config, std::unique_ptr<model::Model> model, const Need& need) {
+engine::EngineOptions engine_options(const Need& need) {
   engine::EngineOptions options;
   options.step_tokens = need.step_tokens;
   options.max_running = need.max_running;
   options.prefix_sharing = need.prefix_sharing;
+  options.schedule = need.schedule;
+  options.max_step_us = need.max_step_us;
+  options.calibrate = true;
+  return options;
+}
+
+sched::Schedule schedule_of(std::string_view name) {
+  return name == "serial" ? sched::Schedule::serial : name == "static" ? sched::Schedule::static_ : sched::Schedule::mixed;
+}
+
+Microseconds max_step_us(const Options& options) { return static_cast<Microseconds>(options.max_step_ms * 1000); }
+
+Session start_engine(ModelBundle bundle, const model::ModelConfig& config, std::unique_ptr<model::Model> model, const Need& need) {
   Session session{std::move(bundle), config, nullptr};
-  session.engine = std::make_unique<engine::Engine>(std::move(model), *session.bundle.tokenizer, options);
+  session.engine = std::make_unique<engine::Engine>(std::move(model), *session.bundle.tokenizer, engine_options(need));
   return session;
 }
 

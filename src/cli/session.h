@@ -25,6 +25,8 @@ struct Need {
   int step_outputs = 64;  // rows that come back from one step
   int max_running = 64;
   bool prefix_sharing = true;
+  sched::Schedule schedule = sched::Schedule::mixed;
+  Microseconds max_step_us = 0;  // 0: no bound
 };
 
 struct Session {
@@ -58,6 +60,13 @@ Session start_engine(ModelBundle bundle, const model::ModelConfig& config, std::
 
 /// Both.
 Result<Session> start_session(ModelBundle bundle, const model::ModelConfig& config, const Options& options, const Need& need);
+
+/// What `need` asks of an engine.
+engine::EngineOptions engine_options(const Need& need);
+
+/// --schedule and --max-step-ms.
+sched::Schedule schedule_of(std::string_view name);
+Microseconds max_step_us(const Options& options);
 
 sampling::Params sampling_params(const Options& options);
 
