@@ -16,7 +16,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr int kStreams = 3, kLongTokens = 4000, kStreamPrompt = 64, kStreamTokens = 4000;
+constexpr int kStreams = 3, kLongTokens = 4000, kStreamPrompt = 64, kStreamTokens = 2500;
 constexpr auto kAlone = 1000ms;  // the streams decode that long before the prompt arrives
 
 struct StallReport {

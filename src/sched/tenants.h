@@ -29,6 +29,8 @@ class Tenants {
 
   static void leave(Tenant* tenant) { --tenant->open; }
 
+  std::size_t size() const { return tenants_.size(); }
+
  private:
   static constexpr std::size_t kMostRemembered = 1024;  // beside those with open sequences
 

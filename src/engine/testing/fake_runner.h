@@ -46,7 +46,8 @@ struct FakeRunnerOptions {
   int step_tokens = 64, step_outputs = 32, slices = 16;
   int workers = 1;  // threads that run a row task
   std::chrono::microseconds step_time{0};
-  std::function<bool(int step)> fails;  // steps count from 0
+  std::function<bool(int step)> fails;  // steps count from 0; called while the step runs
+  std::function<void(bool begins, TokenId first)> around_draw;  // of a sequence whose first token is `first`
 };
 
 class FakeRunner : public model::Runner {
@@ -67,6 +68,7 @@ class FakeRunner : public model::Runner {
   model::Ticket submit(std::span<const model::StepSlice> slices, model::RowTask task) override {
     logits_.clear();
     hidden_.clear();
+    row_owners_.clear();
     std::set<BlockId> written;
     int n_tokens = 0;
     for (const auto& slice : slices) {
@@ -119,12 +121,19 @@ class FakeRunner : public model::Runner {
     std::atomic<int> left = static_cast<int>(logits_.size()) / kVocab;
     const auto work = [&] {
       for (int row; (row = --left) >= 0;)
-        task_.run(task_.context, row, std::span(logits_).subspan(static_cast<std::size_t>(row) * kVocab, kVocab));
+        draw(row);
     };
     std::vector<std::thread> others;
     for (int i = 1; i < options_.workers; ++i) others.emplace_back(work);
     work();
     for (std::thread& other : others) other.join();
+  }
+
+  void draw(int row) {
+    const TokenId owner = row_owners_[static_cast<std::size_t>(row)];
+    if (options_.around_draw) options_.around_draw(true, owner);
+    task_.run(task_.context, row, std::span(logits_).subspan(static_cast<std::size_t>(row) * kVocab, kVocab));
+    if (options_.around_draw) options_.around_draw(false, owner);
   }
 
   void compute(const model::StepSlice& slice) {
@@ -140,6 +149,7 @@ class FakeRunner : public model::Runner {
       const auto row = row_of(state_after(tokens), hidden ? kDim : kVocab);
       auto& rows = hidden ? hidden_ : logits_;
       rows.insert(rows.end(), row.begin(), row.end());
+      if (!hidden) row_owners_.push_back(tokens[0]);
     }
   }
 
@@ -147,6 +157,7 @@ class FakeRunner : public model::Runner {
   model::RunnerInfo info_;
   std::vector<TokenId> cache_;  // [blocks, block_tokens]
   std::vector<float> logits_, hidden_;
+  std::vector<TokenId> row_owners_;  // [logits rows]: the first token of its sequence
   model::RowTask task_;
   std::int64_t steps_ = 0;
 };
