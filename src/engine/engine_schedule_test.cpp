@@ -46,15 +46,17 @@ TEST_F(EngineSchedule, serial_and_static_leave_slots_idle_and_mixed_does_not) { 
   for (const Schedule schedule : {Schedule::serial, Schedule::static_, Schedule::mixed}) {
     Engine& engine = start({.step_time = 1ms}, {.max_running = 4, .schedule = schedule});
     std::vector<Handle> handles;
+    handles.push_back(submit(story(60)));  // while it runs the others arrive
     for (int i = 0; i < 8; ++i) handles.push_back(submit(story(5 + 10 * (i % 4))));
     for (Handle& handle : handles) read_all(handle);
     steps[static_cast<int>(schedule)] = engine.metrics().steps_total.value();
     idle[static_cast<int>(schedule)] = engine.metrics().idle_slot_steps_total.value();
   }
-  EXPECT_EQ(steps[0], 2u * (5 + 15 + 25 + 35));  // a prefill draws the first token
+  EXPECT_EQ(steps[0], 60u + 2 * (5 + 15 + 25 + 35));  // a prefill draws the first token
+  EXPECT_EQ(steps[1], 60u + 2 * 35);
   EXPECT_GT(steps[1], steps[2]);
   EXPECT_EQ(idle[0], 0u);
-  EXPECT_GT(idle[1], 60u);
+  EXPECT_EQ(idle[1], 2u * (30 + 20 + 10));
   EXPECT_EQ(idle[2], 0u);
 }
 
@@ -118,8 +120,8 @@ TEST_F(EngineSchedule, no_lock_is_held_while_a_step_runs) {  // P15
   }});
   engine = engine_.get();
   while (engine_->metrics().steps_total.value() < 5) ask(story(10));
+  engine_.reset();  // its thread has written `free`
   EXPECT_TRUE(free);
-  engine_.reset();
 }
 
 TEST_F(EngineSchedule, time_is_accounted_for) {  // P1, P17

@@ -37,12 +37,14 @@ struct Rank {
 
 constexpr bool runs_before(const Rank& a, const Rank& b) {
   if (a.standing != b.standing) return a.standing > b.standing;
-  return a.priority != b.priority ? a.priority > b.priority : a.arrival < b.arrival;
+  const bool by_priority = a.standing == Standing::ordinary && a.priority != b.priority;
+  return by_priority ? a.priority > b.priority : a.arrival < b.arrival;
 }
 
 static_assert(runs_before({.priority = 1, .arrival = 9}, {.priority = 0, .arrival = 1}));
 static_assert(runs_before({.arrival = 1}, {.arrival = 9}));
 static_assert(runs_before({.standing = Standing::starving, .priority = 0}, {.priority = 9}));
+static_assert(runs_before({.standing = Standing::starving, .arrival = 1}, {.standing = Standing::starving, .priority = 9, .arrival = 9}));
 
 /// No deadline.
 inline constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
