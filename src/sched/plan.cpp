@@ -168,8 +168,19 @@ void Scheduler::plan_prefills(StepPlan& step) {
     // One prefill moves in each step, however short of tokens or of time it is.
     if (count == 0 && first) count = std::min({run, mine, least_tokens(seq->planned, groups_.block_tokens())});
     if (seq->spec.whole && count < seq->behind()) continue;
+    if (!seq->spec.whole) count = in_blocks(*seq, count);
     if (count > 0 && place(*seq, count, step)) first = false;
   }
+}
+
+/// As much of a prefill's `count` tokens as the blocks that are there hold, and a block's worth at least: for that another
+/// one may have to give way, for more never several at once.
+int Scheduler::in_blocks(const Sequence& seq, int count) const {
+  const int block = groups_.block_tokens(), least = least_tokens(seq.planned, block);
+  for (int g = 0; g < groups_.n_groups(); ++g)
+    while (count > least && groups_.missing(seq.tables, g, seq.planned + count) > groups_.pool(g).available())
+      count = (seq.planned + count - 1) / block * block - seq.planned;
+  return count;
 }
 
 /// Puts the next `count` tokens into the step. When blocks run out, the last in rank gives way; when that is `seq`

@@ -149,6 +149,7 @@ class Scheduler {
   void explain(Sequence& seq);
   bool waits_for_prefix(Sequence& seq) const;
   const Sequence* who_computes_next_block(const Sequence& seq) const;
+  int in_blocks(const Sequence& seq, int count) const;
   bool place(Sequence& seq, int count, StepPlan& step);
   void preempt(Sequence& seq, StepPlan& step);
   void give_up_cache(Sequence& seq);
