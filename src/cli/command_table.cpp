@@ -26,9 +26,14 @@ constexpr auto kCommands = std::to_array<CommandInfo>({
     {Command::bench, "bench", "Measure a model's speed beside what this machine could reach.",
      "Prefill of 512 tokens and decode of 1, 8 and 32 streams with 128-token prompts, medians of three. The roof is\n"
      "measured in the same run: memory reads, INT8, BF16 and f32 arithmetic. roof_share is the share of the roof that\n"
-     "bounds the row.",
+     "bounds the row.\n\n"
+     "bench kv replays a trace on the same KV bytes, handed out in blocks that prefixes share, and in one piece per\n"
+     "request that has room for the longest answer. utilisation: of the token slots reserved, those that hold a token, a\n"
+     "shared one counted once; the mean over the steps in which requests wait. max_batch: most sequences in one step.",
      "millrace bench smollm2-135m-instruct\n"
-     "millrace bench model.gguf --json",
+     "millrace bench model.gguf --json\n"
+     "millrace bench kv model.gguf --trace requests.jsonl --json\n"
+     "millrace bench kv model.gguf --sweep --no-cache",
      run_bench},
     {Command::inspect, "inspect", "Show what is in a model file, this machine or this build, without loading.",
      "Sizes, formats, tokenizer, chat template, the memory that a run will take, and what is not supported.",

@@ -121,7 +121,7 @@ Result<int> run_run(const Options& options) {
   for (const auto& prompt : prompts) {
     MILLRACE_TRY(tokens, room_for(prompt, options, context));
     room.push_back(tokens);
-    need.pool_tokens += in_blocks(static_cast<std::int64_t>(prompt.size()) + tokens);
+    need.pool_tokens += in_blocks(static_cast<std::int64_t>(prompt.size()) + tokens, options);
   }
   MILLRACE_TRY(session, start_session(std::move(bundle), config, options, need));
 

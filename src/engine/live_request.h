@@ -18,8 +18,9 @@ namespace millrace::engine {
 class LiveRequest {
  public:
   /// `tokenizer` outlives the request.
+  /// `answer`: which one to its prompt; names the stream it draws with.
   LiveRequest(Request request, std::shared_ptr<EventChannel> channel, const text::Tokenizer& tokenizer,
-              Microseconds submitted_us);
+              Microseconds submitted_us, int answer = 0);
 
   const Request& request() const { return request_; }
   std::vector<TokenId> take_prompt() { return std::move(request_.prompt); }
@@ -27,6 +28,7 @@ class LiveRequest {
   Usage& usage() { return usage_; }
 
   bool started() const { return started_us_ >= 0; }
+  Microseconds started_us() const { return started_us_; }
   /// Its first slice runs from now on.
   void start(Microseconds now);
 
@@ -58,6 +60,7 @@ class LiveRequest {
 
   Request request_;
   std::shared_ptr<EventChannel> channel_;
+  int answer_;
   const text::Tokenizer* tokenizer_;
   text::Detokenizer detokenizer_;
   StopMatcher stops_;

@@ -39,27 +39,42 @@ Engine::Loop::~Loop() {
   thread_.join();
 }
 
-Result<std::shared_ptr<EventChannel>> Engine::Loop::submit(Request request) {
+Result<std::vector<std::shared_ptr<EventChannel>>> Engine::Loop::submit(Request request, int n) {
   auto fine = checked(std::move(request), info(), admission_);
+  if (fine) {
+    if (auto several = check_answers(*fine, n); !several) fine = std::move(several).error();
+  }
   if (!fine) {
     metrics_.refused_total.add();
     return std::move(fine).error();
   }
-  auto channel = std::make_shared<EventChannel>();
+  std::vector<std::shared_ptr<EventChannel>> channels;
+  for (int i = 0; i < n; ++i) channels.push_back(std::make_shared<EventChannel>());
   {
     const std::lock_guard lock(mutex_);
-    if (draining_ || n_queued_ >= options_.max_queued) {
+    if (draining_ || n_queued_ + n > options_.max_queued) {
       metrics_.refused_total.add();
       if (draining_) return error(Code::cancelled, "the engine takes no new requests, it is about to stop");
       return error(Code::exhausted, "{} requests are waiting, at most {} may", n_queued_, options_.max_queued);
     }
-    ++n_open_;
-    ++n_queued_;
-    inbox_.push_back({*std::move(fine), channel, now_us()});
+    n_open_ += n;
+    n_queued_ += n;
+    inbox_.push_back({*std::move(fine), channels, now_us()});
   }
-  metrics_.requests_total.add();
+  metrics_.requests_total.add(static_cast<std::uint64_t>(n));
   work_.notify_one();
-  return channel;
+  return channels;
+}
+
+CacheSnapshot Engine::Loop::cache() {
+  std::promise<CacheSnapshot> promise;
+  auto snapshot = promise.get_future();
+  {
+    const std::lock_guard lock(mutex_);
+    lookers_.push_back(std::move(promise));
+  }
+  work_.notify_one();
+  return snapshot.get();
 }
 
 int Engine::Loop::drain(std::chrono::milliseconds timeout) {
@@ -85,30 +100,43 @@ void Engine::Loop::run() {
 /// Parks while there is nothing to do. False when the engine stops.
 bool Engine::Loop::take_inbox() {
   std::vector<Arrival> arrivals;
+  std::vector<std::promise<CacheSnapshot>> lookers;
   bool stopping = false;
   {
     std::unique_lock lock(mutex_);
-    work_.wait(lock, [&] { return !live_.empty() || !inbox_.empty() || stop_; });
+    work_.wait(lock, [&] { return !live_.empty() || !inbox_.empty() || !lookers_.empty() || stop_; });
     arrivals.swap(inbox_);
+    lookers.swap(lookers_);
     cutting_ = cut_;
     stopping = stop_;
   }
   for (Arrival& arrival : arrivals) add(std::move(arrival));
+  for (auto& looker : lookers) looker.set_value(scheduler_.cache_state());
   return !stopping;
 }
 
-void Engine::Loop::add(Arrival arrival) {
+SeqId Engine::Loop::next_id() {
   do { last_id_ = (last_id_ + 1) & 0x7fffffff; } while (live_.contains({last_id_}));
-  const SeqId id{last_id_};
-  auto live = std::make_unique<LiveRequest>(std::move(arrival.request), std::move(arrival.channel), tokenizer_,
-                                            arrival.submitted_us);
+  return {last_id_};
+}
+
+void Engine::Loop::add(Arrival arrival) {
+  const SeqId id = next_id();
+  auto live = std::make_unique<LiveRequest>(arrival.request, arrival.channels[0], tokenizer_, arrival.submitted_us);
+  auto prompt = live->take_prompt();
+  live_.emplace(id, std::move(live));
+  if (arrival.channels.size() > 1) add_answers(id, arrival);
+  start_sequence(id, std::move(prompt));
+}
+
+void Engine::Loop::start_sequence(SeqId id, std::vector<TokenId> prompt) {
+  const LiveRequest* live = live_.at(id).get();
   sched::SequenceSpec spec = sequence_spec(live->request());
-  spec.prompt = live->take_prompt();
+  spec.prompt = std::move(prompt);
   spec.shares = options_.prefix_sharing;
   spec.salt = kv::salt_of(info().fingerprint, spec.adapter, live->request().cache_salt);
   const auto added = scheduler_.add(id, std::move(spec));
   MILLRACE_CHECK(added.ok(), "a checked request was refused: " + added.error().message);
-  live_.emplace(id, std::move(live));
 }
 
 /// Ends what its client has given up or what is out of time, in whatever state it is.
@@ -127,9 +155,11 @@ void Engine::Loop::sweep() {
 /// does next finds them so.
 void Engine::Loop::end(SeqId id, Finish reason, std::optional<Error> error) {
   const auto live = std::move(live_.extract(id).mapped());
-  count_prompt(id, *live);
-  report_divergence(id, *live);
-  scheduler_.remove(id);
+  if (leave_answers(id)) {
+    count_prompt(id, *live);
+    report_divergence(id, *live);
+    scheduler_.remove(id);
+  }
   update_gauges();
   reason = live->finish(reason, std::move(error));
   switch (reason) {

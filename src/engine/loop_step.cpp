@@ -59,7 +59,9 @@ void Engine::Loop::prepare_draws() {
     const bool all = slice.outputs == sched::Outputs::all;
     if (!all && slice.outputs != sched::Outputs::last) continue;
     draws_.skip((all ? slice.count : 1) - (slice.draws ? 1 : 0));
-    if (slice.draws) draws_.add(*live_.at(slice.seq), slice.first + slice.count, /*keep=*/all);
+    if (!slice.draws) continue;
+    draws_.add(*live_.at(slice.seq), slice.first + slice.count, /*keep=*/all);
+    draw_answers(slice);
   }
 }
 
@@ -74,6 +76,7 @@ void Engine::Loop::read_outputs(const model::StepOutputs& outputs) {
   };
   sampled_.assign(plan_.slices.size(), {});
   accepted_.assign(plan_.slices.size(), {});
+  rows_.assign(plan_.slices.size(), 0);
   for (std::size_t i = 0; i < plan_.slices.size(); ++i) {
     const sched::Slice& slice = plan_.slices[i];
     const auto count = static_cast<std::size_t>(slice.count);
@@ -95,11 +98,14 @@ void Engine::Loop::read_outputs(const model::StepOutputs& outputs) {
     const int width = slice.outputs == sched::Outputs::hidden ? info().dim : info().vocab_size;
     if (whole_rows && !hand_out_rows(slice, rows, width)) continue;
     if (!slice.draws) continue;
-    sampled_[i] = draws_.take((outputs.logits.size() - logits.size()) / vocab - 1);
+    rows_[i] = (outputs.logits.size() - logits.size()) / vocab - 1;
+    sampled_[i] = draws_.take(rows_[i]);
     accepted_[i] = std::span(&sampled_[i].token, 1);
   }
   scheduler_.commit(plan_, accepted_);
   const Microseconds now = now_us();
+  for (std::size_t i = 0; i < plan_.slices.size(); ++i)
+    if (!accepted_[i].empty() && answers_.contains(plan_.slices[i].seq)) fork_answers(plan_.slices[i].seq, rows_[i], now);
   for (std::size_t i = 0; i < plan_.slices.size(); ++i) settle(plan_.slices[i], std::move(sampled_[i]), now);
 }
 
@@ -124,14 +130,18 @@ void Engine::Loop::settle(const sched::Slice& slice, sampling::Sampled sampled, 
     if (through && live.request().max_new_tokens == 0) end(slice.seq, Finish::length);
     return;
   }
+  deliver(slice.seq, live, std::move(sampled), now);
+}
+
+void Engine::Loop::deliver(SeqId id, LiveRequest& live, sampling::Sampled sampled, Microseconds now) {
   metrics_.generated_tokens_total.add();
   const auto reason = live.add(std::move(sampled), now);
   if (live.usage().completion_tokens == 1)
     metrics_.first_token_us.record(static_cast<std::uint64_t>(live.usage().ttft_us));
   if (reason) {
-    end(slice.seq, *reason);
+    end(id, *reason);
   } else if (!live.deliver()) {
-    end(slice.seq, Finish::cancelled);
+    end(id, Finish::cancelled);
   }
 }
 

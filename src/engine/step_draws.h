@@ -22,18 +22,27 @@ class StepDraws {
   /// The next row is where `live` draws the token for `position`. `keep`: the row is handed out later, so it stays as it is.
   void add(const LiveRequest& live, int position, bool keep);
 
+  /// From the same row `live` draws, too: another answer to the prompt that ends there.
+  void add_answer(const LiveRequest& live) { rows_.back().answers.push_back({&live, {}}); }
+
   /// For the step; runs on any threads. Nothing where nothing is drawn.
   model::RowTask task() { return draws_ ? model::RowTask{run, this} : model::RowTask{}; }
 
   /// After the step: what was drawn from a row that was added.
   sampling::Sampled take(std::size_t row) { return std::move(rows_[row].sampled); }
+  sampling::Sampled take_answer(std::size_t row, std::size_t i) { return std::move(rows_[row].answers[i].sampled); }
 
  private:
+  struct Answer {
+    const LiveRequest* live;
+    sampling::Sampled sampled;
+  };
   struct Row {
     const LiveRequest* live = nullptr;
     int position = 0;
     bool keep = false;
     sampling::Sampled sampled;
+    std::vector<Answer> answers;
   };
   static void run(void* draws, int row, std::span<float> logits) noexcept;
 

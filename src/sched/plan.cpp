@@ -38,7 +38,7 @@ void Scheduler::admit() {
       seq.done = seq.planned = 0;
       return;
     }
-    seq.count_cached(seq.done);
+    seq.count_prompt(seq.done, seq.cached);
     seq.running = true;
     waiting_.erase(waiting_.begin());
     running_.insert(std::ranges::upper_bound(running_, seq.rank, runs_before, &Sequence::rank), &seq);
@@ -81,7 +81,7 @@ void Scheduler::plan_prefills(StepPlan& step) {
     seq->drop_drafts();  // they did not fit; the token before them may
     if (!seq->in_flight()) {
       seq->done = seq->planned = match(*seq);
-      seq->count_cached(seq->done);
+      seq->count_prompt(seq->done, seq->cached);
     }
     if (!waits_for_prefix(*seq)) prefills_.push_back(seq);
   }

@@ -19,6 +19,7 @@
 #include "base/result.h"
 #include "kv/cache_groups.h"
 #include "sched/admission.h"
+#include "sched/cache_state.h"
 #include "sched/sequence.h"
 
 namespace millrace::sched {
@@ -92,6 +93,9 @@ class Scheduler {
 
   int n_running() const { return static_cast<int>(running_.size()); }
   int n_waiting() const { return static_cast<int>(waiting_.size()); }
+
+  /// O(blocks): for whoever looks into the cache, not for each step.
+  CacheState cache_state() const;
 
   /// CHECKs that every block is accounted for. O(blocks); for tests.
   void check_invariants() const;

@@ -73,17 +73,16 @@ struct Sequence {
   /// How far a cached prefix may reach: one token is always computed, and so is each prompt row still to come.
   int shareable() const { return rows_pending() ? std::min(rows_asked, known() - 1) : known() - 1; }
 
-  /// Counts the prompt positions in [counted, end) as cached or computed, each position once.
-  void count_cached(int end) { cached += count_prompt(end); }
+  /// Adds the prompt positions in [counted, end) to `bucket`: computed or cached, each position once.
+  void count_prompt(int end, int& bucket) {
+    const int upto = std::max(counted, std::min(end, prompt_tokens));
+    bucket += upto - counted;
+    counted = upto;
+  }
   void count_computed(int end) {
     const int first = counted;
-    computed += count_prompt(end);
+    count_prompt(end, computed);
     kv::add(causes, misses, first, counted);
-  }
-  int count_prompt(int end) {
-    const int first = counted;
-    counted = std::max(counted, std::min(end, prompt_tokens));
-    return counted - first;
   }
 
   void drop_drafts() {
