@@ -16,6 +16,7 @@ void Scheduler::plan(StepPlan& step) {
   plan_decodes(step);
   if (step.preempted.empty()) admit();  // what was just taken from one is not for another
   plan_prefills(step);
+  had_room_ = room_.tokens >= groups_.block_tokens();
 }
 
 void Scheduler::plan_decodes(StepPlan& step) {

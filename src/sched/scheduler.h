@@ -128,6 +128,7 @@ class Scheduler {
   std::vector<Sequence*> running_;   // by rank
   std::vector<Sequence*> prefills_;  // scratch of plan
   Room room_;
+  bool had_room_ = false;  // the last step, for a block more
   std::int64_t arrivals_ = 0;
 };
 

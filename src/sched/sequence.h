@@ -48,7 +48,7 @@ struct Sequence {
   int fresh = 1;       // tokens that the last commit or propose added: behind by no more is a decode
   int rows_asked = 0;  // prompt positions whose rows are planned or delivered
 
-  int idle_waits = 0;   // plans in a row in which who computes its next block did not move
+  int idle_waits = 0;   // plans in a row in which who computes its next block had room and did not move
   int awaited_at = -1;  // where that one was then
 
   int counted = 0;  // prompt positions in `computed` or `cached`
