@@ -45,10 +45,10 @@ nlohmann::ordered_json to_json(const Answer& answer) {
   object["finish_reason"] = engine::to_string(answer.finish);
   object["prompt_tokens"] = answer.usage.prompt_tokens;
   object["completion_tokens"] = answer.usage.completion_tokens;
-  object["cache"] = to_json(answer.cache);
   object["ttft_ms"] = static_cast<double>(answer.usage.ttft_us) / 1000;
   object["prefill_tokens_per_s"] = prefill_rate(answer.usage);
   object["decode_tokens_per_s"] = decode_rate(answer.usage);
+  object["cache"] = to_json(answer.cache);
   return object;
 }
 

@@ -122,10 +122,11 @@ SeqId Engine::Loop::next_id() {
 
 void Engine::Loop::add(Arrival arrival) {
   const SeqId id = next_id();
-  auto live = std::make_unique<LiveRequest>(arrival.request, arrival.channels[0], tokenizer_, arrival.submitted_us);
+  if (arrival.channels.size() > 1) add_answers(id, arrival);
+  auto live = std::make_unique<LiveRequest>(std::move(arrival.request), std::move(arrival.channels[0]), tokenizer_,
+                                            arrival.submitted_us);
   auto prompt = live->take_prompt();
   live_.emplace(id, std::move(live));
-  if (arrival.channels.size() > 1) add_answers(id, arrival);
   start_sequence(id, std::move(prompt));
 }
 
