@@ -143,9 +143,9 @@ class ScheduleBench {
 };
 
 /// KV cache for the largest kMaxRunning of them.
-std::int64_t pool_tokens(const std::vector<TraceRequest>& trace) {
+std::int64_t pool_tokens(const std::vector<TraceRequest>& trace, const Options& options) {
   std::vector<std::int64_t> needs;
-  for (const TraceRequest& request : trace) needs.push_back(in_blocks(std::int64_t{request.prompt_tokens} + request.new_tokens));
+  for (const TraceRequest& request : trace) needs.push_back(in_blocks(std::int64_t{request.prompt_tokens} + request.new_tokens, options));
   std::ranges::sort(needs, std::greater());
   needs.resize(std::min<std::size_t>(needs.size(), kMaxRunning));
   return std::accumulate(needs.begin(), needs.end(), std::int64_t{0});
@@ -191,7 +191,7 @@ Result<int> run_bench_schedule(const Options& options) {
       return error(Code::unsupported, "the trace has a request of {} plus {} tokens, the context of '{}' is {}", request.prompt_tokens,
                    request.new_tokens, options.model, config.max_positions);
 
-  Need need{.pool_tokens = pool_tokens(trace), .max_running = kMaxRunning, .max_step_us = max_step_us(options)};
+  Need need{.pool_tokens = pool_tokens(trace, options), .max_running = kMaxRunning, .max_step_us = max_step_us(options)};
   MILLRACE_TRY(model, load_weights(bundle, config, options, need));
   ScheduleBench bench(*model, *bundle.tokenizer, trace);
   double speed = options.speed;

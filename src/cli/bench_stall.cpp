@@ -161,7 +161,7 @@ Result<int> run_bench_stall(const Options& options) {
   const int least = std::max(kLongTokens + 1, kStreamPrompt + kStreamTokens);
   if (config.max_positions < least)
     return error(Code::unsupported, "bench stall needs a context of {} tokens, '{}' has {}", least, options.model, config.max_positions);
-  const Need need{.pool_tokens = in_blocks(kLongTokens + 1) + kStreams * in_blocks(kStreamPrompt + kStreamTokens),
+  const Need need{.pool_tokens = in_blocks(kLongTokens + 1, options) + kStreams * in_blocks(kStreamPrompt + kStreamTokens, options),
                   .prefix_sharing = false,
                   .max_step_us = max_step_us(options)};
   MILLRACE_TRY(session, start_session(std::move(bundle), config, options, need));

@@ -45,10 +45,10 @@ nlohmann::ordered_json to_json(const Answer& answer) {
   object["finish_reason"] = engine::to_string(answer.finish);
   object["prompt_tokens"] = answer.usage.prompt_tokens;
   object["completion_tokens"] = answer.usage.completion_tokens;
-  object["cache"] = to_json(answer.cache);
   object["ttft_ms"] = static_cast<double>(answer.usage.ttft_us) / 1000;
   object["prefill_tokens_per_s"] = prefill_rate(answer.usage);
   object["decode_tokens_per_s"] = decode_rate(answer.usage);
+  object["cache"] = to_json(answer.cache);
   return object;
 }
 
@@ -123,7 +123,7 @@ Result<int> run_run(const Options& options) {
   for (const auto& prompt : prompts) {
     MILLRACE_TRY(tokens, room_for(prompt, options, context));
     room.push_back(tokens);
-    need.pool_tokens += in_blocks(static_cast<std::int64_t>(prompt.size()) + tokens);
+    need.pool_tokens += in_blocks(static_cast<std::int64_t>(prompt.size()) + tokens, options);
   }
   MILLRACE_TRY(session, start_session(std::move(bundle), config, options, need));
 

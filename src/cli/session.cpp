@@ -27,7 +27,7 @@ Result<model::LoadOptions> load_options(const Options& options, const Need& need
   if (need.pool_tokens > (std::int64_t{1} << 30))
     return error(Code::exhausted, "{} tokens of KV cache are more than the {} that one pool holds", need.pool_tokens, std::int64_t{1} << 30);
   load.pool_tokens = static_cast<int>(need.pool_tokens);
-  load.block_tokens = kBlockTokens;
+  load.block_tokens = static_cast<int>(options.block_tokens);
   load.max_step_tokens = need.step_tokens;
   load.max_step_outputs = need.step_outputs;
   load.max_slices = need.max_running;

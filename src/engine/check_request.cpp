@@ -91,6 +91,14 @@ Result<Request> checked(Request request, const model::RunnerInfo& info, const sc
   return request;
 }
 
+Result<void> check_answers(const Request& request, int n) {
+  if (n < 1 || n > Engine::kMostAnswers) return error(Code::invalid_argument, "{} answers, expected 1 to {}", n, Engine::kMostAnswers);
+  if (n > 1 && request.max_new_tokens == 0) return error(Code::invalid_argument, "{} answers of no new tokens", n);
+  if (n > 1 && request.prompt_rows != model::Outputs::none)
+    return error(Code::invalid_argument, "prompt_rows come with one answer, {} were asked for", n);
+  return {};
+}
+
 sched::SequenceSpec sequence_spec(const Request& request) {
   sched::SequenceSpec spec;
   spec.max_new = request.max_new_tokens;

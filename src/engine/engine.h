@@ -21,6 +21,7 @@
 #include "kv/miss.h"
 #include "model/runner.h"
 #include "sampling/sampler.h"
+#include "sched/cache_state.h"
 #include "sched/policy.h"
 #include "text/tokenizer.h"
 
@@ -91,6 +92,9 @@ struct Event {
   CacheReport cache;  // with `finished`
 };
 
+/// Pools, sharing, and what is reserved and holds nothing; in counts. Sequences are numbered as they came.
+using CacheSnapshot = sched::CacheState;
+
 class EventChannel;
 
 /// One request as its client sees it. Dropping the handle cancels the request.
@@ -155,6 +159,15 @@ class Engine {
   /// Any thread. Errors: invalid_argument (the request, with the numbers), exhausted (the queue is full: retry_after_us says
   /// when to come again; or it could not fit even alone), cancelled (draining).
   Result<Handle> submit(Request request);
+
+  /// `n` answers to one prompt, which is computed once: then each goes on as a request of its own, and answer i draws with
+  /// the stream (seed, i, position). What ends one, ends no other. Errors: as above; invalid_argument (n outside 1 to
+  /// kMostAnswers; more than one with prompt_rows or without new tokens).
+  Result<std::vector<Handle>> submit(Request request, int n);
+  static constexpr int kMostAnswers = 128;
+
+  /// Any thread: how the KV cache is filled now, between two steps.
+  CacheSnapshot cache();
 
   /// No new requests; waits until the running ones have ended, at most `timeout`, then cancels the rest.
   /// Returns how many were cut.

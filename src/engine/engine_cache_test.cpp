@@ -113,7 +113,7 @@ TEST_F(EngineCache, a_request_that_is_cancelled_in_the_queue_reports_nothing) {
 }
 
 TEST_F(EngineCache, eight_arrivals_with_one_prefix_of_1000_tokens_compute_it_once) {  // A16
-  start({.blocks = 400, .block_tokens = 8, .max_positions = 1200, .step_tokens = 128, .step_time = 1ms}, {.step_tokens = 128, .check_invariants = true});
+  start({.blocks = 1100, .block_tokens = 8, .max_positions = 1200, .step_tokens = 128, .step_time = 1ms}, {.step_tokens = 128, .check_invariants = true});
   std::vector<Handle> handles;
   std::vector<Request> requests;
   for (int i = 0; i < 8; ++i) {

@@ -6,9 +6,10 @@
 namespace millrace::engine {
 
 LiveRequest::LiveRequest(Request request, std::shared_ptr<EventChannel> channel, const text::Tokenizer& tokenizer,
-                         Microseconds submitted_us)
+                         Microseconds submitted_us, int answer)
     : request_(std::move(request)),
       channel_(std::move(channel)),
+      answer_(answer),
       tokenizer_(&tokenizer),
       detokenizer_(tokenizer, /*continues=*/true, request_.keep_special),
       stops_(request_.stop),
@@ -41,7 +42,7 @@ void LiveRequest::set_divergence(int position, TokenId own, TokenId known) {
 
 sampling::Sampled LiveRequest::draw(std::span<float> logits, int position) const {
   return sampling::sample(logits, {}, counts_, request_.sampling,
-                          {request_.sampling.seed, 0, static_cast<std::uint64_t>(position)});
+                          {request_.sampling.seed, static_cast<std::uint64_t>(answer_), static_cast<std::uint64_t>(position)});
 }
 
 std::optional<Finish> LiveRequest::add(sampling::Sampled sampled, Microseconds now) {

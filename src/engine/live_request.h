@@ -18,15 +18,21 @@ namespace millrace::engine {
 class LiveRequest {
  public:
   /// `tokenizer` outlives the request.
+  /// `answer`: which one to its prompt; names the stream it draws with.
   LiveRequest(Request request, std::shared_ptr<EventChannel> channel, const text::Tokenizer& tokenizer,
-              Microseconds submitted_us);
+              Microseconds submitted_us, int answer = 0);
 
   const Request& request() const { return request_; }
+  Microseconds submitted_us() const { return submitted_us_; }
+
+  /// Prompt tokens that it brings to the line: the answers to one prompt bring them once.
+  int queued_tokens() const { return answer_ == 0 ? usage_.prompt_tokens : 0; }
   std::vector<TokenId> take_prompt() { return std::move(request_.prompt); }
   bool cancelled() const { return channel_->cancelled(); }
   Usage& usage() { return usage_; }
 
   bool started() const { return started_us_ >= 0; }
+  Microseconds started_us() const { return started_us_; }
   /// Its first slice runs from now on.
   void start(Microseconds now);
 
@@ -59,6 +65,7 @@ class LiveRequest {
 
   Request request_;
   std::shared_ptr<EventChannel> channel_;
+  int answer_;
   const text::Tokenizer* tokenizer_;
   text::Detokenizer detokenizer_;
   StopMatcher stops_;

@@ -45,33 +45,48 @@ Engine::Loop::~Loop() {
   thread_.join();
 }
 
-Result<std::shared_ptr<EventChannel>> Engine::Loop::submit(Request request) {
+Result<std::vector<std::shared_ptr<EventChannel>>> Engine::Loop::submit(Request request, int n) {
   auto fine = checked(std::move(request), info(), admission_);
+  if (fine) {
+    if (auto several = check_answers(*fine, n); !several) fine = std::move(several).error();
+  }
   if (!fine) {
     metrics_.refused_total.add();
     return std::move(fine).error();
   }
-  auto channel = std::make_shared<EventChannel>();
+  std::vector<std::shared_ptr<EventChannel>> channels;
+  for (int i = 0; i < n; ++i) channels.push_back(std::make_shared<EventChannel>());
   const Microseconds now = now_us();
   const auto prompt_tokens = static_cast<int>(fine->prompt.size());
   {
     const std::lock_guard lock(mutex_);
-    if (auto room = check_line(prompt_tokens, now); !room) {
+    if (auto room = check_line(n, prompt_tokens, now); !room) {
       metrics_.refused_total.add();
       return room.error();
     }
-    ++n_open_;
-    join_line(prompt_tokens, now);
-    inbox_.push_back({*std::move(fine), channel, now});
+    n_open_ += n;
+    join_line(n, prompt_tokens, now);
+    inbox_.push_back({*std::move(fine), channels, now});
   }
-  metrics_.requests_total.add();
+  metrics_.requests_total.add(static_cast<std::uint64_t>(n));
   work_.notify_one();
-  return channel;
+  return channels;
 }
 
-Result<void> Engine::Loop::check_line(int prompt_tokens, Microseconds now) const {
+CacheSnapshot Engine::Loop::cache() {
+  std::promise<CacheSnapshot> promise;
+  auto snapshot = promise.get_future();
+  {
+    const std::lock_guard lock(mutex_);
+    lookers_.push_back(std::move(promise));
+  }
+  work_.notify_one();
+  return snapshot.get();
+}
+
+Result<void> Engine::Loop::check_line(int n, int prompt_tokens, Microseconds now) const {
   if (draining_) return error(Code::cancelled, "the engine takes no new requests, it is about to stop");
-  const int requests = n_queued_ + 1 - options_.max_queued;
+  const int requests = n_queued_ + n - options_.max_queued;
   const std::int64_t tokens = n_queued_ == 0 ? 0 : queued_tokens_ + prompt_tokens - options_.max_queued_tokens;
   if (requests <= 0 && tokens <= 0) return {};
   Error full = requests > 0 ? error(Code::exhausted, "{} requests are waiting, at most {} may", n_queued_, options_.max_queued)
@@ -82,8 +97,9 @@ Result<void> Engine::Loop::check_line(int prompt_tokens, Microseconds now) const
   return full;
 }
 
-void Engine::Loop::join_line(int prompt_tokens, Microseconds now) {
-  if (n_queued_++ == 0) pace_.begin(now);
+void Engine::Loop::join_line(int n, int prompt_tokens, Microseconds now) {
+  if (n_queued_ == 0) pace_.begin(now);
+  n_queued_ += n;
   queued_tokens_ += prompt_tokens;
 }
 
@@ -144,31 +160,45 @@ void Engine::Loop::run() {
 bool Engine::Loop::take_inbox() {
   if (live_.empty()) counted_until_us_ = 0;
   std::vector<Arrival> arrivals;
+  std::vector<std::promise<CacheSnapshot>> lookers;
   bool stopping = false;
   {
     std::unique_lock lock(mutex_);
-    work_.wait(lock, [&] { return !live_.empty() || !inbox_.empty() || stop_; });
+    work_.wait(lock, [&] { return !live_.empty() || !inbox_.empty() || !lookers_.empty() || stop_; });
     arrivals.swap(inbox_);
+    lookers.swap(lookers_);
     cutting_ = cut_;
     stopping = stop_;
   }
   for (Arrival& arrival : arrivals) add(std::move(arrival));
+  for (auto& looker : lookers) looker.set_value(scheduler_.cache_state());
   return !stopping;
 }
 
-void Engine::Loop::add(Arrival arrival) {
+SeqId Engine::Loop::next_id() {
   do { last_id_ = (last_id_ + 1) & 0x7fffffff; } while (live_.contains({last_id_}));
-  const SeqId id{last_id_};
-  auto live = std::make_unique<LiveRequest>(std::move(arrival.request), std::move(arrival.channel), tokenizer_,
+  return {last_id_};
+}
+
+void Engine::Loop::add(Arrival arrival) {
+  const SeqId id = next_id();
+  if (arrival.channels.size() > 1) add_answers(id, arrival);
+  auto live = std::make_unique<LiveRequest>(std::move(arrival.request), std::move(arrival.channels[0]), tokenizer_,
                                             arrival.submitted_us);
+  auto prompt = live->take_prompt();
+  live_.emplace(id, std::move(live));
+  start_sequence(id, std::move(prompt));
+}
+
+void Engine::Loop::start_sequence(SeqId id, std::vector<TokenId> prompt) {
+  const LiveRequest* live = live_.at(id).get();
   sched::SequenceSpec spec = sequence_spec(live->request());
-  spec.prompt = live->take_prompt();
-  spec.arrival_us = arrival.submitted_us;
+  spec.arrival_us = live->submitted_us();
+  spec.prompt = std::move(prompt);
   spec.shares = options_.prefix_sharing;
   spec.salt = kv::salt_of(info().fingerprint, spec.adapter, live->request().cache_salt);
   const auto added = scheduler_.add(id, std::move(spec));
   MILLRACE_CHECK(added.ok(), "a checked request was refused: " + added.error().message);
-  live_.emplace(id, std::move(live));
 }
 
 /// Ends what its client has given up or what is out of time, in whatever state it is.
@@ -187,9 +217,11 @@ void Engine::Loop::sweep() {
 /// does next finds them so.
 void Engine::Loop::end(SeqId id, Finish reason, std::optional<Error> error) {
   const auto live = std::move(live_.extract(id).mapped());
-  count_prompt(id, *live);
-  report_divergence(id, *live);
-  scheduler_.remove(id);
+  if (leave_answers(id)) {
+    count_prompt(id, *live);
+    report_divergence(id, *live);
+    scheduler_.remove(id);
+  }
   update_gauges();
   reason = live->finish(reason, std::move(error));
   switch (reason) {
@@ -207,7 +239,7 @@ void Engine::Loop::end(SeqId id, Finish reason, std::optional<Error> error) {
   }
   {
     const std::lock_guard lock(mutex_);
-    if (!live->started()) leave_line(1, live->usage().prompt_tokens, now_us());
+    if (!live->started()) leave_line(1, live->queued_tokens(), now_us());
     if (cutting_ && reason == Finish::cancelled) ++n_cut_;
   }
   live->publish();

@@ -72,7 +72,7 @@ void Engine::Loop::start_slices(Microseconds now) {
     if (live.started()) continue;
     live.start(now);
     metrics_.queue_us.record(static_cast<std::uint64_t>(live.usage().queue_us));
-    prompt_tokens += live.usage().prompt_tokens;
+    prompt_tokens += live.queued_tokens();
     ++n_started;
   }
   if (n_started == 0) return;
@@ -87,7 +87,9 @@ void Engine::Loop::prepare_draws() {
     const bool all = slice.outputs == sched::Outputs::all;
     if (!all && slice.outputs != sched::Outputs::last) continue;
     draws_.skip((all ? slice.count : 1) - (slice.draws ? 1 : 0));
-    if (slice.draws) draws_.add(*live_.at(slice.seq), slice.first + slice.count, /*keep=*/all);
+    if (!slice.draws) continue;
+    draws_.add(*live_.at(slice.seq), slice.first + slice.count, /*keep=*/all);
+    draw_answers(slice);
   }
 }
 
@@ -102,6 +104,7 @@ void Engine::Loop::read_outputs(const model::StepOutputs& outputs, sched::StepTi
   };
   sampled_.assign(plan_.slices.size(), {});
   accepted_.assign(plan_.slices.size(), {});
+  rows_.assign(plan_.slices.size(), 0);
   for (std::size_t i = 0; i < plan_.slices.size(); ++i) {
     const sched::Slice& slice = plan_.slices[i];
     const auto count = static_cast<std::size_t>(slice.count);
@@ -123,7 +126,8 @@ void Engine::Loop::read_outputs(const model::StepOutputs& outputs, sched::StepTi
     const int width = slice.outputs == sched::Outputs::hidden ? info().dim : info().vocab_size;
     if (whole_rows && !hand_out_rows(slice, rows, width)) continue;
     if (!slice.draws) continue;
-    auto drawn = draws_.take((outputs.logits.size() - logits.size()) / vocab - 1);
+    rows_[i] = (outputs.logits.size() - logits.size()) / vocab - 1;
+    auto drawn = draws_.take(rows_[i]);
     if (!drawn) {
       end(slice.seq, Finish::error, drawn.error());
       continue;
@@ -133,6 +137,8 @@ void Engine::Loop::read_outputs(const model::StepOutputs& outputs, sched::StepTi
   }
   scheduler_.commit(plan_, accepted_, times);
   const Microseconds now = now_us();
+  for (std::size_t i = 0; i < plan_.slices.size(); ++i)
+    if (!accepted_[i].empty() && answers_.contains(plan_.slices[i].seq)) fork_answers(plan_.slices[i].seq, rows_[i], now);
   for (std::size_t i = 0; i < plan_.slices.size(); ++i) settle(plan_.slices[i], std::move(sampled_[i]), now);
 }
 
@@ -159,6 +165,10 @@ void Engine::Loop::settle(const sched::Slice& slice, sampling::Sampled sampled, 
     if (through && live.request().max_new_tokens == 0) end(slice.seq, Finish::length);
     return;
   }
+  deliver(slice.seq, live, std::move(sampled), now);
+}
+
+void Engine::Loop::deliver(SeqId id, LiveRequest& live, sampling::Sampled sampled, Microseconds now) {
   metrics_.generated_tokens_total.add();
   std::optional<Finish> reason;
   std::optional<Error> failed;
@@ -171,7 +181,7 @@ void Engine::Loop::settle(const sched::Slice& slice, sampling::Sampled sampled, 
     reason = Finish::error;
     failed = error(Code::exhausted, "making text of a token failed: {}", failure.what());
   }
-  if (reason) end(slice.seq, *reason, std::move(failed));
+  if (reason) end(id, *reason, std::move(failed));
 }
 
 void Engine::Loop::count_prompt(SeqId id, LiveRequest& live) {

@@ -3,29 +3,34 @@
 namespace millrace::engine {
 
 void StepDraws::add(const LiveRequest& live, int position, bool keep) {
-  rows_.push_back({.live = &live, .position = position, .keep = keep, .sampled = {}, .failure = {}});
+  rows_.push_back({.own = {.live = &live, .sampled = {}, .failure = {}}, .position = position, .keep = keep, .answers = {}});
   draws_ = true;
 }
 
 void StepDraws::run(void* draws, int row, std::span<float> logits) noexcept {
   Row& mine = static_cast<StepDraws*>(draws)->rows_[static_cast<std::size_t>(row)];
-  if (!mine.live) return;
+  if (!mine.own.live) return;
+  for (Draw& answer : mine.answers) draw(answer, logits, mine.position, /*keep=*/true);
+  draw(mine.own, logits, mine.position, mine.keep);
+}
+
+void StepDraws::draw(Draw& one, std::span<float> logits, int position, bool keep) noexcept {
   try {
     std::vector<float> copy;
-    if (mine.keep) {
+    if (keep) {
       copy.assign(logits.begin(), logits.end());
       logits = copy;
     }
-    mine.sampled = mine.live->draw(logits, mine.position);
+    one.sampled = one.live->draw(logits, position);
   } catch (...) {
-    mine.failure = std::current_exception();  // its request ends, and only that one
+    one.failure = std::current_exception();  // its request ends, and only that one
   }
 }
 
-Result<sampling::Sampled> StepDraws::take(std::size_t row) {
-  if (!rows_[row].failure) return std::move(rows_[row].sampled);
+Result<sampling::Sampled> StepDraws::take(Draw& one) {
+  if (!one.failure) return std::move(one.sampled);
   try {
-    std::rethrow_exception(std::exchange(rows_[row].failure, nullptr));
+    std::rethrow_exception(std::exchange(one.failure, nullptr));
   } catch (const std::exception& failure) {
     return error(Code::exhausted, "drawing a token failed: {}", failure.what());
   } catch (...) {

@@ -23,20 +23,30 @@ class StepDraws {
   /// The next row is where `live` draws the token for `position`. `keep`: the row is handed out later, so it stays as it is.
   void add(const LiveRequest& live, int position, bool keep);
 
+  /// From the same row `live` draws, too: another answer to the prompt that ends there.
+  void add_answer(const LiveRequest& live) { rows_.back().answers.push_back({.live = &live, .sampled = {}, .failure = {}}); }
+
   /// For the step; runs on any threads. Nothing where nothing is drawn.
   model::RowTask task() { return draws_ ? model::RowTask{run, this} : model::RowTask{}; }
 
   /// After the step: what was drawn from a row that was added, or what it failed with (no memory).
-  Result<sampling::Sampled> take(std::size_t row);
+  Result<sampling::Sampled> take(std::size_t row) { return take(rows_[row].own); }
+  Result<sampling::Sampled> take_answer(std::size_t row, std::size_t i) { return take(rows_[row].answers[i]); }
 
  private:
-  struct Row {
+  struct Draw {
     const LiveRequest* live = nullptr;
-    int position = 0;
-    bool keep = false;
     sampling::Sampled sampled;
     std::exception_ptr failure;
   };
+  struct Row {
+    Draw own;
+    int position = 0;
+    bool keep = false;
+    std::vector<Draw> answers;
+  };
+  static void draw(Draw& one, std::span<float> logits, int position, bool keep) noexcept;
+  static Result<sampling::Sampled> take(Draw& one);
   static void run(void* draws, int row, std::span<float> logits) noexcept;
 
   std::vector<Row> rows_;  // [logits rows]

@@ -53,6 +53,7 @@ class CacheGroups {
 
   int block_tokens() const { return specs_[0].block_tokens; }
   int n_groups() const { return static_cast<int>(specs_.size()); }
+  int window(int group) const { return specs_[static_cast<std::size_t>(group)].window; }
   const BlockPool& pool(int group) const { return pools_[static_cast<std::size_t>(group)]; }
 
   /// The longest sequence that fits when no other one has a block.

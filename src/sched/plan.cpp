@@ -24,6 +24,8 @@ void Scheduler::plan(StepPlan& step, std::int64_t now_us) {
   }
   plan_prefills(step);
   step.idle_slots = limits_.schedule == Schedule::static_ ? std::max(batch_slots_ - n_running(), 0) : 0;
+  const int block = groups_.block_tokens();
+  had_room_ = room_.tokens >= block && (bound_us_ == 0 || left_us(step) >= cost_.more_us(0, block));
 }
 
 void Scheduler::plan_decodes(StepPlan& step) {
@@ -83,7 +85,7 @@ bool Scheduler::start(Sequence& seq) {
     seq.done = seq.planned = 0;
     return false;
   }
-  seq.count_cached(seq.done);
+  seq.count_prompt(seq.done, seq.cached);
   seq.running = true;
   std::erase(waiting_, &seq);
   running_.insert(std::ranges::upper_bound(running_, seq.rank, runs_before, &Sequence::rank), &seq);
@@ -138,7 +140,7 @@ void Scheduler::plan_prefills(StepPlan& step) {
     seq->drop_drafts();  // they did not fit; the token before them may
     if (!seq->in_flight()) {
       seq->done = seq->planned = match(*seq);
-      seq->count_cached(seq->done);
+      seq->count_prompt(seq->done, seq->cached);
     }
     if (!waits_for_prefix(*seq)) prefills_.push_back(seq);
   }

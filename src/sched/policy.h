@@ -95,8 +95,8 @@ static_assert(least_tokens(70, 32) == 26);
 /// room for its next block: it would otherwise come back only to be preempted again within a block's length.
 constexpr int spare_blocks(bool preempted_before, int running) { return preempted_before ? running : 0; }
 
-/// Whether a sequence leaves its next block to another one that has been about to compute it for `idle_plans` plans without
-/// moving. Then it computes the block itself: waiting saves work, it must not cost a first token.
+/// Whether a sequence leaves its next block to another one that has been about to compute it for `idle_plans` plans and did
+/// not move, though steps had room. Then it computes the block itself: waiting saves work, it must not cost a first token.
 constexpr bool keeps_waiting(int idle_plans) { return idle_plans < 4; }
 
 static_assert(keeps_waiting(/*idle_plans=*/0) && !keeps_waiting(4));

@@ -29,7 +29,7 @@ bool Scheduler::waits_for_prefix(Sequence& seq) const {
     seq.idle_waits = 0;
     return false;
   }
-  seq.idle_waits = other->planned == seq.awaited_at ? seq.idle_waits + 1 : 0;
+  seq.idle_waits = other->planned != seq.awaited_at ? 0 : seq.idle_waits + (had_room_ ? 1 : 0);
   seq.awaited_at = other->planned;
   return keeps_waiting(seq.idle_waits);
 }

@@ -124,7 +124,9 @@ void Scheduler::fork(SeqId parent_id, SeqId child_id, int keep, std::span<const 
   MILLRACE_CHECK(keep >= parent.prompt_tokens && keep <= parent.accepted(), "a fork keeps at least the prompt");
   MILLRACE_CHECK(keep + static_cast<int>(own.size()) <= parent.prompt_tokens + parent.spec.max_new,
                  "a fork has more tokens than were admitted");
+  const int most = parent.prompt_tokens + parent.spec.max_new;
   auto child = std::make_unique<Sequence>(parent);
+  child->tokens.reserve(static_cast<std::size_t>(most));  // as in add()
   child->id = child_id;
   child->rank = {.priority = parent.rank.priority, .arrival = arrivals_++};
   child->tenant = tenants_.join(parent.spec.tenant);
@@ -142,9 +144,9 @@ void Scheduler::fork(SeqId parent_id, SeqId child_id, int keep, std::span<const 
     child->tables = groups_.fork(parent.tables);
     child->done = groups_.rewind(child->tables, std::min({parent.done, keep, child->known() - 1}));
     child->planned = child->done;
-    child->count_cached(child->done);
+    child->count_prompt(child->done, child->cached);
   } else {
-    child->tables = groups_.make_tables(child->prompt_tokens + child->spec.max_new);
+    child->tables = groups_.make_tables(most);
   }
   child->fresh = std::max(child->behind(), 1);
   auto& list = child->running ? running_ : waiting_;

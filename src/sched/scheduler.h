@@ -19,6 +19,7 @@
 #include "base/result.h"
 #include "kv/cache_groups.h"
 #include "sched/admission.h"
+#include "sched/cache_state.h"
 #include "sched/cost_model.h"
 #include "sched/sequence.h"
 
@@ -119,6 +120,9 @@ class Scheduler {
   int n_running() const { return static_cast<int>(running_.size()); }
   int n_waiting() const { return static_cast<int>(waiting_.size()); }
 
+  /// O(blocks): for whoever looks into the cache, not for each step.
+  CacheState cache_state() const;
+
   /// CHECKs that every block is accounted for. O(blocks); for tests.
   void check_invariants() const;
 
@@ -169,6 +173,7 @@ class Scheduler {
   double bound_us_ = 0;      // of the step that is being planned; 0 = none
   std::int64_t now_us_ = 0;  // of the last plan
   int batch_slots_ = 0;      // static: sequences that the batch began with
+  bool had_room_ = false;  // the last step, for a block more
   std::int64_t arrivals_ = 0;
 };
 

@@ -57,7 +57,7 @@ struct Sequence {
   int fresh = 1;       // tokens that the last commit or propose added: behind by no more is a decode
   int rows_asked = 0;  // prompt positions whose rows are planned or delivered
 
-  int idle_waits = 0;   // plans in a row in which who computes its next block did not move
+  int idle_waits = 0;   // plans in a row in which who computes its next block had room and did not move
   int awaited_at = -1;  // where that one was then
 
   int counted = 0;  // prompt positions in `computed` or `cached`
@@ -83,17 +83,16 @@ struct Sequence {
   /// How far a cached prefix may reach: one token is always computed, and so is each prompt row still to come.
   int shareable() const { return rows_pending() ? std::min(rows_asked, known() - 1) : known() - 1; }
 
-  /// Counts the prompt positions in [counted, end) as cached or computed, each position once.
-  void count_cached(int end) { cached += count_prompt(end); }
+  /// Adds the prompt positions in [counted, end) to `bucket`: computed or cached, each position once.
+  void count_prompt(int end, int& bucket) {
+    const int upto = std::max(counted, std::min(end, prompt_tokens));
+    bucket += upto - counted;
+    counted = upto;
+  }
   void count_computed(int end) {
     const int first = counted;
-    computed += count_prompt(end);
+    count_prompt(end, computed);
     kv::add(causes, misses, first, counted);
-  }
-  int count_prompt(int end) {
-    const int first = counted;
-    counted = std::max(counted, std::min(end, prompt_tokens));
-    return counted - first;
   }
 
   void drop_drafts() {

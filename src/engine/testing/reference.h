@@ -22,8 +22,8 @@ struct Answer {
   CacheReport cache;
 };
 
-/// The answer by definition; stop strings are left to the caller.
-inline Answer answer_alone(const Request& request, const text::Tokenizer& tokenizer) {
+/// Answer number `number` by definition; stop strings are left to the caller.
+inline Answer answer_alone(const Request& request, const text::Tokenizer& tokenizer, std::uint64_t number = 0) {
   Answer answer;
   sampling::TokenCounts counts;
   for (const TokenId token : request.prompt) counts.add_prompt(token);
@@ -33,7 +33,7 @@ inline Answer answer_alone(const Request& request, const text::Tokenizer& tokeni
   for (int i = 0; i < request.max_new_tokens; ++i) {
     auto row = row_of(state_after(tokens), kVocab);
     const TokenId token =
-        sampling::sample(row, {}, counts, request.sampling, {request.sampling.seed, 0, tokens.size()}).token;
+        sampling::sample(row, {}, counts, request.sampling, {request.sampling.seed, number, tokens.size()}).token;
     counts.add_generated(token);
     tokens.push_back(token);
     answer.ids.push_back(token);
