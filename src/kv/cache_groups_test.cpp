@@ -148,7 +148,7 @@ TEST(CacheGroups, a_rewind_behind_the_window_starts_over) {
   EXPECT_EQ(groups.pool(0).n_used() + groups.pool(1).n_used(), 0);
 }
 
-/// The causes of a prompt that arrives now, as text: "evicted 4, diverged 2 at 6 (known 105)".
+/// The causes of a prompt that arrives now, as text: "diverged 2 at 6 (known 105), evicted 4".
 std::string why(CacheGroups& groups, const std::vector<TokenId>& prompt, std::uint64_t salt = 0) {
   BlockTables tables = groups.make_tables();
   const int n = static_cast<int>(prompt.size()), held = groups.match(tables, prompt, 0, n - 1, salt);
@@ -193,11 +193,11 @@ TEST(CacheGroups, each_token_that_is_not_in_the_cache_has_a_cause) {  // A16
 
   // Another tenant: the same tokens are there and not for it, and what it says of its own is its own.
   EXPECT_EQ(why(groups, counting(14), 9), "salt 12, partial_block 2");
-  EXPECT_EQ(why(groups, joined(counting(8), {1, 2, 3, 4, 5}), 9), "salt 8, first_seen 5");
+  EXPECT_EQ(why(groups, joined(counting(8), {1, 2, 3, 4, 5}), 9), "first_seen 5, salt 8");
 
   run(counting(32, 900));  // takes all eight blocks
   EXPECT_EQ(why(groups, counting(14)), "evicted 12, partial_block 2");
-  EXPECT_EQ(why(groups, joined(counting(9), {1, 2, 3, 4})), "evicted 8, diverged 4 at 9 (known 109), partial_block 1");
+  EXPECT_EQ(why(groups, joined(counting(9), {1, 2, 3, 4})), "diverged 4 at 9 (known 109), evicted 8, partial_block 1");
   run(counting(8), 9);
   EXPECT_EQ(why(groups, counting(13), 9), "cached 8, salt 4, partial_block 1");
 }
