@@ -12,6 +12,8 @@ constexpr int kYoung = 8;
 constexpr double kRemembers = 0.95, kRemembersYoung = 0.6;
 constexpr double kMostSurprise = 2, kMostSurpriseYoung = 4;
 
+constexpr double kLargestFades = 0.95;
+
 // How strongly the proportions that were there first hold, in steps: they decide only what no step has told apart.
 constexpr double kPrior = 0.05;
 constexpr int kSweeps = 24;
@@ -34,6 +36,7 @@ double CostModel::more_us(int first, int count) const {
 }
 
 int CostModel::tokens_within(double us, int first, int most) const {
+  most = std::min(most, std::max(static_cast<int>(2 * largest_), 1));
   int fit = 0, beyond = most + 1;
   while (beyond - fit > 1) {
     const int middle = fit + (beyond - fit) / 2;
@@ -49,6 +52,7 @@ void CostModel::observe(const StepWork& work, double us) {
     for (double& unit : unit_us_) unit *= scale;
   }
   Memory& memory = work.prompt_tokens > 0 ? prompts_ : decodes_;
+  if (work.prompt_tokens > 0) largest_ = std::max(static_cast<double>(work.tokens), kLargestFades * largest_);
   const bool young = memory.n_observed++ < kYoung;
   const double expected = std::max(step_us(work), 1.0), surprise = young ? kMostSurpriseYoung : kMostSurprise;
   // Relative to what was expected: a step of 10 ms says as much as one of 100 ms.

@@ -33,13 +33,14 @@ struct StepWork {
 };
 
 /// Recursive least squares with forgetting, in information form: the sums of products stay, the costs are solved from
-/// them after each step. A cost is never negative. Three things keep it safe:
+/// them after each step. A cost is never negative. Four things keep it safe:
 ///
 ///   - the first step says how large the model is: it scales all costs, whose proportions are those of a 0.5B model;
 ///   - a step counts as at most twice and at least half of what was expected (four times while little is known), so
 ///     that one slow step moves a prediction by a few percent, and a machine that has become slower still shows;
 ///   - steps of decodes only and steps with prompt tokens are remembered apart, each for some twenty steps of its kind,
-///     so that a night of decoding does not make it forget what a prompt costs.
+///     so that a night of decoding does not make it forget what a prompt costs;
+///   - it extrapolates to twice the tokens that it has seen, no further.
 class CostModel {
  public:
   /// What a step takes. An empty one: what any step takes beside its tokens.
@@ -48,7 +49,8 @@ class CostModel {
   /// What `count` more prompt tokens from position `first` add to a step.
   double more_us(int first, int count) const;
 
-  /// The most prompt tokens from position `first` on that add no more than `us`; in [0, most].
+  /// The most prompt tokens from position `first` on that add no more than `us`; in [0, most]. No more than twice what
+  /// steps have lately had: a small chunk costs what reading the weights costs, and says little about a large one.
   int tokens_within(double us, int first, int most) const;
 
   /// A step took `us` > 0.
@@ -72,6 +74,7 @@ class CostModel {
   Vector unit_us_ = {10'000, 900, 300, 0.3};
   Vector shares_ = {1, 1, 1, 1};
   Memory decodes_, prompts_;
+  double largest_ = 64;  // tokens of a step with prompt tokens, lately
 };
 
 }  // namespace millrace::sched

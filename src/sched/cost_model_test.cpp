@@ -30,6 +30,8 @@ TEST(CostModel, one_small_step_says_how_large_the_model_is) {
   CostModel small, large;
   small.observe(decodes(1, 1), 3'300);
   large.observe(decodes(1, 1), 150'000);
+  EXPECT_LE(small.tokens_within(90'000, 0, 4096), 128);  // no prompt was seen
+  small.observe(chunk(0, 128), small.step_us(chunk(0, 128)));
   EXPECT_NEAR(small.step_us(decodes(1, 1)), 3'300, 1);
   EXPECT_NEAR(large.step_us(decodes(1, 1)), 150'000, 10);
   EXPECT_GT(small.tokens_within(90'000, 0, 4096), 200);
@@ -39,6 +41,7 @@ TEST(CostModel, one_small_step_says_how_large_the_model_is) {
 TEST(CostModel, tokens_within_is_the_inverse_of_more_us) {
   CostModel cost;
   cost.observe(decodes(1, 1), 12'000);
+  cost.observe(chunk(0, 400), cost.step_us(chunk(0, 400)));
   for (const int first : {0, 33, 5000})
     for (const double us : {-5.0, 0.0, 900.0, 50'000.0, 1e9}) {
       const int n = cost.tokens_within(us, first, 700);

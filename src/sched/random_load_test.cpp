@@ -100,8 +100,8 @@ class RandomLoad {
       EXPECT_EQ(pool.n_used(), 0);
       EXPECT_EQ(pool.n_free() + pool.n_cached(), pool.n_blocks());
     }
-    EXPECT_GT(finished_, 0);
   }
+  int finished() const { return finished_; }
 
  private:
   struct Live {
@@ -295,11 +295,15 @@ class RandomLoad {
 
 TEST(Scheduler,
      any_load_finishes_within_limits_with_no_block_lost_and_every_text_its_own_1000_seeds) {  // A21, B1, B4, P2, P16
+  int finished = 0;
   for (unsigned seed = 0; seed < 1000; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
-    RandomLoad(seed).run();
+    RandomLoad load(seed);
+    load.run();
     if (HasFailure()) return;
+    finished += load.finished();
   }
+  EXPECT_GT(finished, 10'000);  // the others were refused or cancelled
 }
 
 }  // namespace

@@ -81,12 +81,12 @@ class Bench {
   std::int64_t now_us_ = 0;
 };
 
-TEST(StepBudget, steps_beside_decodes_stay_under_the_bound_on_any_machine_whatever_arrives_100_seeds) {  // P8
+TEST(StepBudget, steps_beside_decodes_stay_within_a_tenth_of_the_bound_on_any_machine_whatever_arrives_100_seeds) {  // P8
   for (unsigned seed = 0; seed < 100; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     std::mt19937 rng(seed);
     const auto pick = [&](int n) { return static_cast<int>(rng() % static_cast<unsigned>(n)); };
-    const double read_us = 1000 * std::exp(0.03 * pick(100)), token_us = read_us * (0.03 + 0.001 * pick(100));
+    const double read_us = 1000 * std::exp(0.03 * pick(100)), token_us = read_us * (0.05 + 0.001 * pick(100));
     const Machine machine{read_us, token_us, token_us * 1e-4 * pick(4), token_us * 0.01 * pick(50)};
     const double bound_us = 20'000.0 * (1 + pick(10));
     Bench bench({.step_tokens = 512, .step_outputs = 64, .max_running = 12, .max_step_us = static_cast<std::int64_t>(bound_us)}, machine);
@@ -98,7 +98,7 @@ TEST(StepBudget, steps_beside_decodes_stay_under_the_bound_on_any_machine_whatev
       if (bench.last().slices.empty()) break;
       if (i < 40 || bench.n_decodes() == 0) continue;
       ++steps;
-      over += us > std::max(bound_us, 1.1 * bench.least_us());
+      over += us > std::max(1.1 * bound_us, 1.1 * bench.least_us());
     }
     EXPECT_LE(over, steps / 50);
   }
