@@ -44,7 +44,7 @@ class Server {
       if (slice.draws) accepted_[i] = std::span(&token, 1);
       if (slice.draws) first_token_us_.try_emplace(slice.seq.value, now_us_);
     }
-    sched_.commit(step_, accepted_, {.now_us = now_us_});
+    sched_.commit(step_, accepted_, {.now_us = now_us_, .step_us = 0});
     for (const Slice& slice : step_.slices)
       if (slice.draws && --left_[slice.seq.value] == 0) sched_.remove(slice.seq);
   }
@@ -108,6 +108,33 @@ TEST(Order, nobody_waits_much_longer_than_the_limit_however_high_the_others_rank
       EXPECT_LE(server.started_us_[id] - arrived_us, kMaxWait + 100 * kStepUs) << "sequence " << id;
     }
   }
+}
+
+TEST(Order, nobody_is_preempted_a_fourth_time_although_each_wants_the_whole_pool_25_seeds) {
+  int sheltered = 0;
+  for (unsigned seed = 0; seed < 25; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    std::mt19937 rng(seed);
+    const auto pick = [&](int n) { return static_cast<int>(rng() % static_cast<unsigned>(n)); };
+    const int blocks = 6 + pick(10), running = 2 + pick(6);
+    Server server({.step_tokens = 8 + pick(16), .step_outputs = 8, .max_running = running}, blocks);
+    std::map<int, int> most;
+    for (int i = 0; i < 250 || server.sched().n_running() + server.sched().n_waiting() > 0; ++i) {
+      ASSERT_LT(i, 10'000) << "no end";
+      // Higher priorities come in waves, short and long: they take the blocks of who runs, again and again.
+      if (i < 250 && (i < 10 || pick(12) == 0)) {
+        const int prompt = 1 + pick(6);
+        most[server.add(prompt, {.max_new = pick(2) ? 4 * blocks - prompt : 1 + pick(12), .priority = pick(4)})] = 0;
+      }
+      server.step();
+      for (const SeqId id : server.last().preempted) most[id.value] = std::max(most[id.value], server.sched().progress(id).preemptions);
+    }
+    for (const auto& [id, preemptions] : most) {
+      EXPECT_LE(preemptions, kMostPreemptions) << "sequence " << id;
+      sheltered += preemptions == kMostPreemptions;
+    }
+  }
+  EXPECT_GT(sheltered, 5);
 }
 
 TEST(Order, deadlines_that_can_be_kept_in_some_order_are_kept_100_seeds) {
