@@ -29,7 +29,7 @@ void Engine::Loop::draw_answers(const sched::Slice& slice) {
 /// After the commit: `first` has drawn from `row`.
 void Engine::Loop::fork_answers(SeqId first, std::size_t row, Microseconds now) {
   const auto others = std::move(answers_.extract(first).mapped());
-  const LiveRequest& parent = *live_.at(first);
+  LiveRequest& parent = *live_.at(first);
   const Microseconds started_us = parent.started_us();
   const int prompt_tokens = parent.usage().prompt_tokens;
   for (std::size_t i = 0; i < others.size(); ++i) {
