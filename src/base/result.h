@@ -5,6 +5,7 @@
 
 #include <fmt/core.h>
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <utility>
@@ -31,15 +32,16 @@ enum class Code {
 struct [[nodiscard]] Error {
   Code code;
   std::string message;
+  std::int64_t retry_after_us = 0;  // > 0: the same call is likely to succeed then
 
   /// Adds the outer context on the way up: error.in("loading 'm.gguf'").
-  Error in(const std::string& context) && { return {code, context + ": " + std::move(message)}; }
+  Error in(const std::string& context) && { return {code, context + ": " + std::move(message), retry_after_us}; }
 };
 
 /// error(Code::corrupt_data, "GGUF version is {}, this build reads 2 and 3", version)
 template <class... Args>
 Error error(Code code, fmt::format_string<Args...> format, Args&&... args) {
-  return {code, fmt::format(format, std::forward<Args>(args)...)};
+  return {code, fmt::format(format, std::forward<Args>(args)...), 0};
 }
 
 template <class T>

@@ -8,8 +8,8 @@
 #include <random>
 #include <thread>
 
+#include "cli/bench_modes.h"
 #include "cli/bench_report.h"
-#include "cli/commands.h"
 #include "cli/output.h"
 #include "cli/session.h"
 
@@ -122,7 +122,7 @@ class Bench {
 
 }  // namespace
 
-Result<int> run_bench(const Options& options) {
+Result<int> run_bench_speed(const Options& options) {
   MILLRACE_TRY(bundle, open_bundle(options.model));
   MILLRACE_TRY(config, config_of(bundle));
   const int least_context = options.long_context ? kLongContext + Bench::answer_tokens(1) : kPrefillTokens + 1;
@@ -131,8 +131,8 @@ Result<int> run_bench(const Options& options) {
   MILLRACE_TRY(isa, isa_of(options));
   const int threads = threads_of(options);
 
-  Need need{.pool_tokens = kMostBatch * in_blocks(kPromptTokens + Bench::answer_tokens(kMostBatch)), .max_running = kMostBatch, .prefix_sharing = false};
-  if (options.long_context) need.pool_tokens = std::max(need.pool_tokens, in_blocks(least_context));
+  Need need{.pool_tokens = kMostBatch * in_blocks(kPromptTokens + Bench::answer_tokens(kMostBatch), options), .max_running = kMostBatch, .prefix_sharing = false};
+  if (options.long_context) need.pool_tokens = std::max(need.pool_tokens, in_blocks(least_context, options));
   MILLRACE_TRY(load, load_options(options, need));
   MILLRACE_TRY(memory, model::estimate_memory(*bundle.source, config, load));
   BenchReport report{.file = bundle.path,

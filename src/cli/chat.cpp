@@ -67,7 +67,7 @@ Result<int> run_chat(const Options& options) {
   MILLRACE_TRY(source, template_text(*bundle.source));
   MILLRACE_TRY(chat_template, text::ChatTemplate::parse(source));
   MILLRACE_TRY(context, context_of(options, config, kContextCap));
-  const Need need{.pool_tokens = in_blocks(context), .step_tokens = static_cast<int>(options.chunk)};
+  const Need need{.pool_tokens = in_blocks(context, options), .step_tokens = static_cast<int>(options.chunk), .max_step_us = max_step_us(options)};
   MILLRACE_TRY(session, start_session(std::move(bundle), config, options, need));
 
   auto messages = text::Json::array();

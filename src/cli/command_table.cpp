@@ -12,8 +12,8 @@ constexpr auto kCommands = std::to_array<CommandInfo>({
     {Command::run, "run", "Answer one prompt, or several as one batch.",
      "Text goes to standard output as it is made, one line about speed to standard error.\n"
      "--json prints one object per prompt, in order: text, ids, prompt_ids, finish_reason, prompt_tokens,\n"
-     "completion_tokens, ttft_ms, prefill_tokens_per_s, decode_tokens_per_s. The end token counts in ids and\n"
-     "completion_tokens and is left out of text.",
+     "completion_tokens, ttft_ms, prefill_tokens_per_s, decode_tokens_per_s, cache: prompt tokens cached, and computed\n"
+     "by cause. The end token counts in ids and completion_tokens and is left out of text.",
      "millrace run smollm2-135m-instruct --chat -p \"Why is the sky blue?\"\n"
      "millrace run model.gguf -p \"The capital of France is\" -n 48\n"
      "millrace run model.gguf -p \"One\" -p \"Two\" -n 16 --json",
@@ -26,9 +26,21 @@ constexpr auto kCommands = std::to_array<CommandInfo>({
     {Command::bench, "bench", "Measure a model's speed beside what this machine could reach.",
      "Prefill of 512 tokens and decode of 1, 8 and 32 streams with 128-token prompts, medians of three. The roof is\n"
      "measured in the same run: memory reads, INT8, BF16 and f32 arithmetic. roof_share is the share of the roof that\n"
-     "bounds the row.",
+     "bounds the row.\n\n"
+     "bench schedule runs one trace serial, static and mixed: tokens per second from the first arrival to the last token, time\n"
+     "to first token, gaps between tokens. utilisation is the time from handing a step to the workers to its end over the\n"
+     "time in which a request is open; padding_waste the share of slots whose sequence had ended.\n"
+     "bench stall lets three streams decode, then a prompt of 4000 tokens arrive: the largest gap, and its first token beside the\n"
+     "time that it takes alone.\n\n"
+     "bench kv replays a trace on the same KV bytes, handed out in blocks that prefixes share, and in one piece per\n"
+     "request that has room for the longest answer. utilisation: of the token slots reserved, those that hold a token, a\n"
+     "shared one counted once; the mean over the steps in which requests wait. max_batch: most sequences in one step.",
      "millrace bench smollm2-135m-instruct\n"
-     "millrace bench model.gguf --json",
+     "millrace bench model.gguf --json\n"
+     "millrace bench schedule smollm2-135m-instruct --trace chat.jsonl\n"
+     "millrace bench stall smollm2-135m-instruct --max-step-ms 50\n"
+     "millrace bench kv model.gguf --trace requests.jsonl --json\n"
+     "millrace bench kv model.gguf --sweep --no-cache",
      run_bench},
     {Command::inspect, "inspect", "Show what is in a model file, this machine or this build, without loading.",
      "Sizes, formats, tokenizer, chat template, the memory that a run will take, and what is not supported.",

@@ -56,7 +56,7 @@ std::int64_t resident_bytes() {
 
 /// Loading for one sequence of `context` tokens, with the options of this call.
 Result<model::LoadOptions> one_sequence(const Options& options, int context) {
-  return load_options(options, {.pool_tokens = in_blocks(context), .step_outputs = 1, .max_running = 1});
+  return load_options(options, {.pool_tokens = in_blocks(context, options), .step_outputs = 1, .max_running = 1});
 }
 
 /// The memory of a run of one sequence with the options of this call (A13). What the program, the vocabulary and the

@@ -58,9 +58,10 @@ Result<int> run_logits(const Options& options) {
   Need need{.step_tokens = static_cast<int>(options.chunk + options.batch_with),
             .step_outputs = static_cast<int>(std::min<std::int64_t>(options.chunk, static_cast<std::int64_t>(tokens.size())) + options.batch_with),
             .max_running = static_cast<int>(options.batch_with) + 1,
-            .prefix_sharing = false};
-  need.pool_tokens = in_blocks(static_cast<std::int64_t>(tokens.size()));
-  for (const auto& mate : mates) need.pool_tokens += in_blocks(static_cast<std::int64_t>(mate.prompt.size()) + mate.max_new_tokens);
+            .prefix_sharing = false,
+            .schedule = schedule_of(options.schedule)};
+  need.pool_tokens = in_blocks(static_cast<std::int64_t>(tokens.size()), options);
+  for (const auto& mate : mates) need.pool_tokens += in_blocks(static_cast<std::int64_t>(mate.prompt.size()) + mate.max_new_tokens, options);
   MILLRACE_TRY(file, OutputFile::create(options.out));
   Result<void> written;  // this and the next: the engine thread's until the last event; they outlive the session
   int rows_written = 0;

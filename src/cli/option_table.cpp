@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "cli/bench_modes.h"
 #include "device/topology.h"
 
 namespace millrace::cli {
@@ -34,6 +35,9 @@ std::string context_default(Command command) {
   return command == Command::run ? "what the prompts need" : "the model's, at most " + std::to_string(kContextCap);
 }
 std::string windows_default(Command) { return "all whole ones"; }
+std::string speed_default(Command) { return "so that work waits"; }
+std::string max_step_default(Command command) { return command == Command::bench ? "100" : "0: no bound"; }
+std::string trace_default(Command) { return "made from a seed"; }
 std::string now_default(Command) { return "the clock's"; }
 
 constexpr std::string_view kModelHelp = "a .gguf file (the first of a split set stands for all), a folder with\n"
@@ -41,9 +45,13 @@ constexpr std::string_view kModelHelp = "a .gguf file (the first of a split set 
 
 // Order: positionals, then groups as --help prints them.
 const auto kTable = std::to_array<OptionRow>({
-    {.name = "model", .value = "<model>", .field = &Options::model, .commands = kAll & ~(kInspect | kFetch | kTemplate),
-     .help = kModelHelp, .place = Place::positional, .presence = Presence::required},
-    {.name = "model", .value = "<model>", .field = &Options::model, .commands = kInspect, .help = kModelHelp,
+    {.name = "mode", .value = "<mode>", .field = &Options::mode, .commands = kBench,
+     .help = "kv: what paging and sharing gain of the KV cache's bytes;\nschedule: serial, static and mixed on one trace; stall: streams\nbeside a prompt of 4000 tokens. Without one: the model's speed",
+     .choices = kBenchModeWords, .place = Place::positional},
+    {.name = "model", .value = "<model>", .field = &Options::model,
+     .commands = kAll & ~(kBench | kInspect | kFetch | kTemplate), .help = kModelHelp, .place = Place::positional,
+     .presence = Presence::required},
+    {.name = "model", .value = "<model>", .field = &Options::model, .commands = kBench | kInspect, .help = kModelHelp,
      .place = Place::positional},
     {.name = "model", .value = "<model>", .field = &Options::model, .commands = kTemplate,
      .help = "a .jinja file, or a model as elsewhere", .place = Place::positional, .presence = Presence::required},
@@ -85,6 +93,15 @@ const auto kTable = std::to_array<OptionRow>({
              "model also how each launch is split over the workers"},
     {.name = "long", .field = &Options::long_context, .commands = kBench,
      .help = "also prefill of 4096 tokens and decode behind 8192"},
+    {.name = "trace", .value = "<file>", .field = &Options::trace, .commands = kBench,
+     .help = "kv, schedule: the requests, one JSON object a line: arrival_s, prompt_tokens,\nnew_tokens, prefix_group, prefix_tokens, tenant",
+     .shown = trace_default},
+    {.name = "sweep", .field = &Options::sweep, .commands = kBench,
+     .help = "kv: also with blocks of 8 to 256 tokens; the speed of attention is\nmeasured when a model is given"},
+    {.name = "no-cache", .field = &Options::no_cache, .commands = kBench,
+     .help = "kv: also what 1000 tokens behind a prompt of 1000 cost without any\ncache; needs a model"},
+    {.name = "speed", .value = "<x>", .field = &Options::speed, .commands = kBench,
+     .help = "schedule: requests arrive x times as fast as the trace says", .least = 0, .most = 1e6, .shown = speed_default},
     {.name = "special", .field = &Options::special, .commands = kTokenize,
      .help = "control tokens spelled in the text become control tokens"},
     {.name = "add-special", .field = &Options::add_special, .commands = kTokenize,
@@ -126,6 +143,9 @@ const auto kTable = std::to_array<OptionRow>({
 
     {.name = "kv", .value = "<format>", .group = Group::memory, .field = &Options::kv, .commands = kCompute | kInspect,
      .help = "format of the KV cache: f32, f16, bf16 or int8", .choices = "f32|f16|bf16|int8", .shown = own_default<&Options::kv>},
+    {.name = "block-tokens", .value = "<n>", .group = Group::memory, .field = &Options::block_tokens,
+     .commands = kCompute | kInspect, .help = "tokens per block of the KV cache; results do not depend on it",
+     .choices = "8|16|32|64|128|256", .shown = own_default<&Options::block_tokens>},
     {.name = "context", .value = "<tokens>", .group = Group::memory, .field = &Options::context,
      .commands = kGenerate | kInspect, .help = "room for prompt plus answer", .least = 1, .most = 1 << 30,
      .shown = context_default},
@@ -140,6 +160,14 @@ const auto kTable = std::to_array<OptionRow>({
      .commands = kGenerate | kLogits | kPerplexity,
      .help = "tokens per step at most: long prompts run in chunks of it; results\ndo not depend on it", .least = 1,
      .most = 4096, .shown = own_default<&Options::chunk>},
+
+    {.name = "max-step-ms", .value = "<ms>", .group = Group::speed, .field = &Options::max_step_ms,
+     .commands = kGenerate | kBench,
+     .help = "milliseconds that a step may take: long prompts run in chunks that fit\nbeside the streams. Less: smoother streams, slower prompts. bench\nwithout a mode has no bound",
+     .least = 0, .most = 1e6, .shown = max_step_default},
+    {.name = "schedule", .value = "<name>", .group = Group::speed, .field = &Options::schedule, .commands = kRun | kLogits,
+     .help = "who runs beside whom: serial, one after the other; static, a batch\nuntil all of it have ended; mixed, whoever fits joins any step.\nResults do not depend on it",
+     .choices = "serial|static|mixed", .shown = own_default<&Options::schedule>},
 
     {.name = "log-level", .value = "<level>", .group = Group::other, .field = &Options::log_level, .commands = kAll,
      .help = "events on standard error: debug, info, warn, error or off", .choices = "debug|info|warn|error|off",
@@ -174,6 +202,8 @@ std::string store_switch(bool& slot, std::string_view spelled, const std::string
   return fmt::format("{}: expected true or false, got '{}'", spelled, text);
 }
 
+}  // namespace
+
 bool is_choice(std::string_view choices, std::string_view text) {
   while (!choices.empty()) {
     const auto bar = choices.find('|');
@@ -182,8 +212,6 @@ bool is_choice(std::string_view choices, std::string_view text) {
   }
   return false;
 }
-
-}  // namespace
 
 std::string_view heading(Group group) {
   switch (group) {
@@ -208,6 +236,7 @@ std::vector<const OptionRow*> rows_of(Command command) {
 
 Options defaults_of(Command command) {
   Options options;
+  if (command != Command::bench) options.max_step_ms = 0;  // one client waits: nobody else's stream could stall
   if (command == Command::chat) options.temperature = 0.7, options.max_tokens = -1;
   return options;
 }

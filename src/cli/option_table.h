@@ -48,11 +48,15 @@ struct OptionRow {
   bool is_list() const { return std::holds_alternative<std::vector<std::string> Options::*>(field); }
 };
 
-/// Positionals first, each in the order in which a call gives them.
+/// Positionals first, each in the order in which a call gives them. An optional one with choices takes a word that is one
+/// of them; any other word goes to the next.
 std::span<const OptionRow> option_table();
 
 /// Rows of one command, in table order.
 std::vector<const OptionRow*> rows_of(Command command);
+
+/// Whether `text` is one of "a|b|c".
+bool is_choice(std::string_view choices, std::string_view text);
 
 /// Where a command differs from Options' own defaults (chat samples).
 Options defaults_of(Command command);

@@ -18,6 +18,7 @@ inline constexpr int kContextCap = 8192;
 
 struct Options {
   std::string model;                // as given: a file, a folder or a known name
+  std::string mode;                 // bench: what to measure; "" is a model's speed
   std::optional<std::string> text;  // second positional: TEXT, IDS, FILE
 
   std::vector<std::string> prompts;
@@ -39,6 +40,7 @@ struct Options {
   std::string isa;           // "": the best
   std::string kv = "f16";
   std::int64_t context = 0;  // 0: the model's, at most kContextCap where it has to be reserved at once
+  std::int64_t block_tokens = 32;
   std::int64_t chunk = 512;
 
   std::string tokens;
@@ -54,6 +56,12 @@ struct Options {
   bool machine = false;
   bool kernels = false;
   bool long_context = false;
+  bool sweep = false;
+  bool no_cache = false;
+  std::string schedule = "mixed";
+  double max_step_ms = 100;  // 0: no bound
+  double speed = 0;          // bench schedule: how much faster requests arrive than the trace says; 0: so that work waits
+  std::string trace;  // bench: a file of requests; "": one that the bench makes
   std::string messages;
   std::string now;
 

@@ -10,6 +10,9 @@
 #include "cli/option_table.h"
 
 namespace millrace::cli {
+
+using namespace std::string_literals;
+
 namespace {
 
 /// What the command line says about one row; the library below only splits words.
@@ -51,12 +54,15 @@ std::string split_words(std::span<const std::string> args, std::vector<Words>& w
   CLI::App app;
   app.set_help_flag();
   app.allow_extras();
+  app.validate_positionals();  // a word that is no choice of the first positional is the second
   app.add_flag("-h,--help", help);
   app.add_flag("--print-config", print_config);
   for (Words& word : words) {
     word.option = word.row->is_switch() ? app.add_flag(flag_names(*word.row)) : app.add_option(flag_names(*word.row), word.values);
     if (!word.row->is_switch()) word.option->expected(1)->allow_extra_args(false);
     word.option->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+    if (word.row->place == Place::positional && !word.row->choices.empty())
+      word.option->check([row = word.row](const std::string& text) { return is_choice(row->choices, text) ? "" : "no choice"s; });
   }
   try {
     app.parse(reversed_words(args, words));

@@ -52,6 +52,19 @@ TEST(Parse, letters_equals_signs_and_positionals_anywhere) {
   EXPECT_FALSE(parse({"tokenize", "m"})->options.text.has_value());
 }
 
+TEST(Parse, a_first_word_with_choices_is_left_out_by_any_other_word) {
+  EXPECT_EQ(parse({"bench", "m.gguf"})->options.mode, "");
+  EXPECT_EQ(parse({"bench", "m.gguf"})->options.model, "m.gguf");
+  const auto call = parse({"bench", "--json", "kv", "--threads", "1", "m.gguf"});
+  ASSERT_TRUE(call) << call.error().message;
+  EXPECT_EQ(call->options.mode, "kv");
+  EXPECT_EQ(call->options.model, "m.gguf");
+  EXPECT_EQ(parse({"bench", "kv"})->options.model, "");
+  EXPECT_EQ(parse({"bench", "kv", "kv"})->options.model, "kv");
+  EXPECT_EQ(parse({"bench", "./kv"})->options.mode, "");
+  EXPECT_EQ(refusal({"bench", "m.gguf", "kv", "x"}), "unexpected argument 'x'; see millrace bench --help");
+}
+
 TEST(Parse, wrong_use_is_one_sentence_that_names_the_flag) {
   EXPECT_EQ(refusal({"walk"}), "unknown command 'walk'; see millrace --help");
   EXPECT_EQ(refusal({"run", "m"}), "--prompt is missing; see millrace run --help");

@@ -60,7 +60,7 @@ Result<int> run_perplexity(const Options& options) {
   for (const TokenId id : ids)
     if (id >= config.vocab_size) return error(Code::corrupt_data, "'{}': the tokenizer gave id {}, the model has {}", options.model, id, config.vocab_size);
 
-  const Need need{.pool_tokens = in_blocks(options.window), .step_tokens = static_cast<int>(options.chunk), .prefix_sharing = false};
+  const Need need{.pool_tokens = in_blocks(options.window, options), .step_tokens = static_cast<int>(options.chunk), .prefix_sharing = false};
   MILLRACE_TRY(session, start_session(std::move(bundle), config, options, need));
   std::vector<double> nll;
   double sum = 0;

@@ -21,7 +21,17 @@ struct Answer {
   std::string text;
   engine::Finish finish = engine::Finish::error;
   engine::Usage usage;
+  engine::CacheReport cache;
 };
+
+/// What the prefix cache did: cached and the computed ones by cause add up to prompt_tokens.
+nlohmann::ordered_json to_json(const engine::CacheReport& cache) {
+  nlohmann::ordered_json object = {{"cached", cache.cached}, {"computed", nlohmann::ordered_json::object()}};
+  for (std::size_t c = 0; c < cache.computed.size(); ++c)
+    object["computed"][std::string(kv::to_string(static_cast<kv::MissCause>(c)))] = cache.computed[c];
+  if (cache.diverged_at >= 0) object["diverged"] = {{"at", cache.diverged_at}, {"own", cache.own}, {"known", cache.known}};
+  return object;
+}
 
 double per_second(int tokens, Microseconds us) { return us > 0 && tokens > 0 ? tokens * 1e6 / static_cast<double>(us) : 0; }
 double prefill_rate(const engine::Usage& usage) { return per_second(usage.prompt_tokens - usage.cached_tokens, usage.prefill_us); }
@@ -38,6 +48,7 @@ nlohmann::ordered_json to_json(const Answer& answer) {
   object["ttft_ms"] = static_cast<double>(answer.usage.ttft_us) / 1000;
   object["prefill_tokens_per_s"] = prefill_rate(answer.usage);
   object["decode_tokens_per_s"] = decode_rate(answer.usage);
+  object["cache"] = to_json(answer.cache);
   return object;
 }
 
@@ -84,6 +95,7 @@ Result<Answer> collect(engine::Handle& handle, bool stream) {
     if (event->error) return *event->error;
     answer.finish = *event->finished;
     answer.usage = event->usage;
+    answer.cache = event->cache;
     return answer;
   }
 }
@@ -104,12 +116,14 @@ Result<int> run_run(const Options& options) {
   MILLRACE_TRY(context, context_of(options, config, options.max_tokens < 0 ? kContextCap : config.max_positions));
 
   const int rows = static_cast<int>(std::min<std::size_t>(prompts.size(), 64));  // one result per sequence and step
-  Need need{.step_tokens = static_cast<int>(options.chunk), .step_outputs = rows, .max_running = rows};
+  Need need{.step_tokens = static_cast<int>(options.chunk), .step_outputs = rows, .max_running = rows,
+            .schedule = schedule_of(options.schedule),
+            .max_step_us = max_step_us(options)};
   std::vector<int> room;
   for (const auto& prompt : prompts) {
     MILLRACE_TRY(tokens, room_for(prompt, options, context));
     room.push_back(tokens);
-    need.pool_tokens += in_blocks(static_cast<std::int64_t>(prompt.size()) + tokens);
+    need.pool_tokens += in_blocks(static_cast<std::int64_t>(prompt.size()) + tokens, options);
   }
   MILLRACE_TRY(session, start_session(std::move(bundle), config, options, need));
 

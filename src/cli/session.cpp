@@ -27,7 +27,7 @@ Result<model::LoadOptions> load_options(const Options& options, const Need& need
   if (need.pool_tokens > (std::int64_t{1} << 30))
     return error(Code::exhausted, "{} tokens of KV cache are more than the {} that one pool holds", need.pool_tokens, std::int64_t{1} << 30);
   load.pool_tokens = static_cast<int>(need.pool_tokens);
-  load.block_tokens = kBlockTokens;
+  load.block_tokens = static_cast<int>(options.block_tokens);
   load.max_step_tokens = need.step_tokens;
   load.max_step_outputs = need.step_outputs;
   load.max_slices = need.max_running;
@@ -51,13 +51,26 @@ Result<std::unique_ptr<model::Model>> load_weights(const ModelBundle& bundle, co
   return model;
 }
 
-Session start_engine(ModelBundle bundle, const model::ModelConfig& config, std::unique_ptr<model::Model> model, const Need& need) {
+engine::EngineOptions engine_options(const Need& need) {
   engine::EngineOptions options;
   options.step_tokens = need.step_tokens;
   options.max_running = need.max_running;
   options.prefix_sharing = need.prefix_sharing;
+  options.schedule = need.schedule;
+  options.max_step_us = need.max_step_us;
+  options.calibrate = true;
+  return options;
+}
+
+sched::Schedule schedule_of(std::string_view name) {
+  return name == "serial" ? sched::Schedule::serial : name == "static" ? sched::Schedule::static_ : sched::Schedule::mixed;
+}
+
+Microseconds max_step_us(const Options& options) { return static_cast<Microseconds>(options.max_step_ms * 1000); }
+
+Session start_engine(ModelBundle bundle, const model::ModelConfig& config, std::unique_ptr<model::Model> model, const Need& need) {
   Session session{std::move(bundle), config, nullptr};
-  session.engine = std::make_unique<engine::Engine>(std::move(model), *session.bundle.tokenizer, options);
+  session.engine = std::make_unique<engine::Engine>(std::move(model), *session.bundle.tokenizer, engine_options(need));
   return session;
 }
 

@@ -16,8 +16,6 @@
 
 namespace millrace::cli {
 
-inline constexpr int kBlockTokens = 32;
-
 /// What a command asks of the engine beyond its options.
 struct Need {
   std::int64_t pool_tokens = 0;  // KV cache: blocks_for() of each sequence that runs at once, summed
@@ -25,6 +23,8 @@ struct Need {
   int step_outputs = 64;  // rows that come back from one step
   int max_running = 64;
   bool prefix_sharing = true;
+  sched::Schedule schedule = sched::Schedule::mixed;
+  Microseconds max_step_us = 0;  // 0: no bound
 };
 
 struct Session {
@@ -33,9 +33,10 @@ struct Session {
   std::unique_ptr<engine::Engine> engine;  // uses bundle.tokenizer: goes first
 };
 
-/// Tokens of whole blocks that hold `tokens`.
-constexpr std::int64_t in_blocks(std::int64_t tokens) { return (tokens + kBlockTokens - 1) / kBlockTokens * kBlockTokens; }
-static_assert(in_blocks(1) == kBlockTokens && in_blocks(kBlockTokens) == kBlockTokens);
+/// Tokens of whole blocks (--block-tokens) that hold `tokens`.
+constexpr std::int64_t in_blocks(std::int64_t tokens, std::int64_t block_tokens) { return (tokens + block_tokens - 1) / block_tokens * block_tokens; }
+inline std::int64_t in_blocks(std::int64_t tokens, const Options& options) { return in_blocks(tokens, options.block_tokens); }
+static_assert(in_blocks(1, std::int64_t{32}) == 32 && in_blocks(32, std::int64_t{32}) == 32);
 
 /// The longest prompt plus answer: --context, else `fallback`, never beyond the model's. Errors: invalid_argument.
 Result<std::int64_t> context_of(const Options& options, const model::ModelConfig& config, std::int64_t fallback);
@@ -58,6 +59,13 @@ Session start_engine(ModelBundle bundle, const model::ModelConfig& config, std::
 
 /// Both.
 Result<Session> start_session(ModelBundle bundle, const model::ModelConfig& config, const Options& options, const Need& need);
+
+/// What `need` asks of an engine.
+engine::EngineOptions engine_options(const Need& need);
+
+/// --schedule and --max-step-ms.
+sched::Schedule schedule_of(std::string_view name);
+Microseconds max_step_us(const Options& options);
 
 sampling::Params sampling_params(const Options& options);
 

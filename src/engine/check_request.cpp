@@ -11,6 +11,7 @@ namespace {
 
 // Each byte of text is compared with each stop string.
 constexpr std::size_t kMostStops = 64, kMostStopBytes = 4096;
+constexpr std::size_t kMostSaltBytes = 1024;
 
 Result<void> check_tokens(const char* field, std::span<const TokenId> tokens, int vocab_size) {
   for (std::size_t i = 0; i < tokens.size(); ++i)
@@ -59,6 +60,16 @@ Result<void> check_rows(const Request& request) {
   return {};
 }
 
+Result<void> check_wishes(const Request& request) {
+  if (request.ttft_slo_us < 0)
+    return error(Code::invalid_argument, "ttft_slo_us is {}, expected 0 (none) or more", request.ttft_slo_us);
+  if (request.tpot_slo_us < 0)
+    return error(Code::invalid_argument, "tpot_slo_us is {}, expected 0 (none) or more", request.tpot_slo_us);
+  if (request.tenant_weight < 1 || request.tenant_weight > 1000)
+    return error(Code::invalid_argument, "tenant_weight is {}, expected 1 to 1000", request.tenant_weight);
+  return {};
+}
+
 }  // namespace
 
 Result<Request> checked(Request request, const model::RunnerInfo& info, const sched::Admission& admission) {
@@ -69,18 +80,33 @@ Result<Request> checked(Request request, const model::RunnerInfo& info, const sc
   MILLRACE_TRY_VOID(check_stops(request.stop));
   MILLRACE_TRY_VOID(check_rows(request));
   MILLRACE_TRY_VOID(sampling::check_params(request.sampling, info.vocab_size));
+  if (request.cache_salt.size() > kMostSaltBytes)
+    return error(Code::invalid_argument, "cache_salt has {} bytes, at most {} are possible", request.cache_salt.size(), kMostSaltBytes);
   if (request.timeout_us < 0)
     return error(Code::invalid_argument, "timeout_us is {}, expected 0 (none) or more", request.timeout_us);
   if (request.max_unread_tokens < 1)
     return error(Code::invalid_argument, "max_unread_tokens is {}, expected 1 or more", request.max_unread_tokens);
+  MILLRACE_TRY_VOID(check_wishes(request));
   MILLRACE_TRY_VOID(admission.check(std::ssize(request.prompt), sequence_spec(request)));
   return request;
+}
+
+Result<void> check_answers(const Request& request, int n) {
+  if (n < 1 || n > Engine::kMostAnswers) return error(Code::invalid_argument, "{} answers, expected 1 to {}", n, Engine::kMostAnswers);
+  if (n > 1 && request.max_new_tokens == 0) return error(Code::invalid_argument, "{} answers of no new tokens", n);
+  if (n > 1 && request.prompt_rows != model::Outputs::none)
+    return error(Code::invalid_argument, "prompt_rows come with one answer, {} were asked for", n);
+  return {};
 }
 
 sched::SequenceSpec sequence_spec(const Request& request) {
   sched::SequenceSpec spec;
   spec.max_new = request.max_new_tokens;
   spec.priority = request.priority;
+  spec.ttft_slo_us = request.ttft_slo_us;
+  spec.tpot_slo_us = request.tpot_slo_us;
+  spec.tenant = request.tenant;
+  spec.tenant_weight = request.tenant_weight;
   switch (request.prompt_rows) {
     case model::Outputs::none:
       spec.prompt_rows = sched::Outputs::none;

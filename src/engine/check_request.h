@@ -13,6 +13,9 @@ namespace millrace::engine {
 /// those of Admission::check.
 Result<Request> checked(Request request, const model::RunnerInfo& info, const sched::Admission& admission);
 
+/// Whether a checked request may have `n` answers. Errors: invalid_argument.
+Result<void> check_answers(const Request& request, int n);
+
 /// How the scheduler sees a checked request; without its prompt.
 sched::SequenceSpec sequence_spec(const Request& request);
 

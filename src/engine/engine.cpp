@@ -49,9 +49,18 @@ Engine::Engine(std::unique_ptr<model::Runner> runner, const text::Tokenizer& tok
 Engine::~Engine() = default;
 
 Result<Handle> Engine::submit(Request request) {
-  MILLRACE_TRY(channel, loop_->submit(std::move(request)));
-  return Handle(std::move(channel));
+  MILLRACE_TRY(channels, loop_->submit(std::move(request), 1));
+  return Handle(std::move(channels[0]));
 }
+
+Result<std::vector<Handle>> Engine::submit(Request request, int n) {
+  MILLRACE_TRY(channels, loop_->submit(std::move(request), n));
+  std::vector<Handle> handles;
+  for (auto& channel : channels) handles.push_back(Handle(std::move(channel)));
+  return handles;
+}
+
+CacheSnapshot Engine::cache() { return loop_->cache(); }
 
 int Engine::drain(std::chrono::milliseconds timeout) { return loop_->drain(timeout); }
 const EngineMetrics& Engine::metrics() const { return loop_->metrics(); }

@@ -4,6 +4,7 @@
 // "read inbox, plan, run, sample, deliver". Everything mutable about a request lives on
 // that thread; other threads talk to it through submit() and Handle.
 
+#include <array>
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -17,8 +18,11 @@
 #include "base/ids.h"
 #include "base/metrics.h"
 #include "base/result.h"
+#include "kv/miss.h"
 #include "model/runner.h"
 #include "sampling/sampler.h"
+#include "sched/cache_state.h"
+#include "sched/policy.h"
 #include "text/tokenizer.h"
 
 namespace millrace::engine {
@@ -35,8 +39,14 @@ struct Request {
   std::vector<TokenId> stop_token_ids;  // end like the end token
   bool ignore_eos = false;
   bool keep_special = false;  // special tokens stay in the text
-  int priority = 0;           // higher first
+  std::string cache_salt;     // requests share cached prefixes only with those of the same salt: one per tenant
   Microseconds timeout_us = 0;  // from submit; 0 = none
+
+  // Who goes first: priority, then who has a deadline, by least laxity, then the tenant that was served least for its
+  // weight, then first come. Who has waited for EngineOptions::max_wait_us goes before all of them.
+  int priority = 0;  // higher first
+  Microseconds ttft_slo_us = 0, tpot_slo_us = 0;  // wished from submit to first token, and from token to token; 0 = no wish
+  int tenant = 0, tenant_weight = 1;
 
   model::Outputs prompt_rows = model::Outputs::none;  // none, all or hidden: handed to row_sink
   RowSink row_sink;
@@ -50,6 +60,7 @@ std::string_view to_string(Finish finish);  // "stop", "length", ...
 
 struct TokenEvent {
   TokenId id;
+  Microseconds at_us = 0;                   // from submit until it was there
   float logprob = 0;                        // with sampling.top_logprobs >= 0
   std::vector<sampling::TokenLogprob> top;  // likewise
 };
@@ -59,6 +70,17 @@ struct Usage {
   int preemptions = 0;
   Microseconds queue_us = 0, ttft_us = 0;   // submit to first step, submit to first token
   Microseconds prefill_us = 0, decode_us = 0;  // first step to first token, first to last token
+  Microseconds gap_max_us = 0;                 // longest time between two tokens
+};
+
+/// What the prefix cache did for one prompt. Once the prompt is through, cached and computed add up to its tokens, each
+/// counted once, preempted or not. What `diverged_at` and `known` say comes from other requests of the same cache_salt,
+/// and MissCause::salt from those of another: it is for who operates the engine.
+struct CacheReport {
+  int cached = 0;
+  kv::MissCounts computed{};  // by kv::MissCause; kv/miss.h says which cause wins
+  int diverged_at = -1;       // the position where the prompt left what is known; -1: it did not
+  std::string own, known;     // then: the text of its token there, and of the token in the nearest that is known
 };
 
 struct Event {
@@ -67,7 +89,11 @@ struct Event {
   std::optional<Finish> finished;  // set in the last event of a request, with `usage`
   std::optional<Error> error;      // set when finished == Finish::error
   Usage usage;
+  CacheReport cache;  // with `finished`
 };
+
+/// Pools, sharing, and what is reserved and holds nothing; in counts. Sequences are numbered as they came.
+using CacheSnapshot = sched::CacheState;
 
 class EventChannel;
 
@@ -94,14 +120,30 @@ class Handle {
 struct EngineOptions {
   int step_tokens = 512;     // most tokens of one step; smaller chunks, smoother streams
   int max_running = 64;      // sequences per step; others wait in line
-  int max_queued = 1024;     // more are refused
+  int max_queued = 1024;     // more are refused, and told when to come again
+  std::int64_t max_queued_tokens = 1 << 20;  // of their prompts; one request may always wait
   bool prefix_sharing = true;
+  sched::Schedule schedule = sched::Schedule::mixed;
+  Microseconds max_step_us = 0;  // steps are sized to take no longer; 0 = by tokens only
+  Microseconds max_wait_us = 30'000'000;  // who has waited that long is next; 0: may wait for ever
+  bool calibrate = false;  // times two or three tiny steps at the start, 50 ms at most, so that the first real ones fit max_step_us
   bool check_invariants = false;  // after each step; for tests
 };
 
 struct EngineMetrics {
   Counter requests_total, finished_total, cancelled_total, refused_total, failed_total;
   Counter prompt_tokens_total, computed_tokens_total, cached_tokens_total, generated_tokens_total, preemptions_total, steps_total;
+  Counter mixed_steps_total;        // of steps: prompt tokens ran beside decodes
+  Counter decode_over_bound_steps;  // of steps: decodes alone were expected to take longer than max_step_us
+  Counter slot_steps_total, idle_slot_steps_total;  // sequences per step; members of a static batch that had ended
+
+  // Time of the workers. busy + stall_host = open: a request was open. Stalls of the workers within a step are not in here.
+  Counter open_us, busy_us, stall_host_us;
+  // Time of requests, summed over them: waiting in line, by what holds up its head; and decodes beside prompt tokens, as
+  // far as the step took longer than it would have without these.
+  Counter stall_slots_us, stall_schedule_us, stall_blocks_us, stall_prefill_us;
+
+  std::array<Counter, kv::kMissCauses> prefix_miss_tokens_total;  // computed ones by kv::MissCause
   Gauge running, waiting, kv_blocks_used, kv_blocks_cached, kv_blocks_total;
   Histogram step_us, host_us, queue_us, first_token_us;
 };
@@ -114,9 +156,18 @@ class Engine {
   /// Stops after the current step; every open request gets Finish::cancelled.
   ~Engine();
 
-  /// Any thread. Errors: invalid_argument (the request, with the numbers), exhausted (the queue is full; or it could not
-  /// fit even alone), cancelled (draining).
+  /// Any thread. Errors: invalid_argument (the request, with the numbers), exhausted (the queue is full: retry_after_us says
+  /// when to come again; or it could not fit even alone), cancelled (draining).
   Result<Handle> submit(Request request);
+
+  /// `n` answers to one prompt, which is computed once: then each goes on as a request of its own, and answer i draws with
+  /// the stream (seed, i, position). What ends one, ends no other. Errors: as above; invalid_argument (n outside 1 to
+  /// kMostAnswers; more than one with prompt_rows or without new tokens).
+  Result<std::vector<Handle>> submit(Request request, int n);
+  static constexpr int kMostAnswers = 128;
+
+  /// Any thread: how the KV cache is filled now, between two steps.
+  CacheSnapshot cache();
 
   /// No new requests; waits until the running ones have ended, at most `timeout`, then cancels the rest.
   /// Returns how many were cut.

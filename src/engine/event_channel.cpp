@@ -8,28 +8,35 @@
 
 namespace millrace::engine {
 
-std::size_t EventChannel::push(Event event) {
+std::size_t EventChannel::push(Event& event) {
   const std::lock_guard lock(mutex_);
-  if (!unread_) {
-    unread_ = std::move(event);
-  } else {
-    MILLRACE_CHECK(!unread_->finished, "an event follows the last one");
-    unread_->text += event.text;
-    std::ranges::move(event.tokens, std::back_inserter(unread_->tokens));
-    unread_->finished = event.finished;
-    unread_->error = std::move(event.error);
-    unread_->usage = event.usage;
-  }
+  MILLRACE_CHECK(!unread_.finished && !over_, "an event follows the last one");
+  unread_.text += event.text;
+  std::ranges::move(event.tokens, std::back_inserter(unread_.tokens));
+  unread_.finished = event.finished;
+  unread_.error = std::move(event.error);
+  unread_.usage = event.usage;
+  unread_.cache = std::move(event.cache);
+  anything_ = true;
+  event.text.clear();
+  event.tokens.clear();
   changed_.notify_one();
-  return unread_->tokens.size();
+  return unread_.tokens.size();
 }
 
 std::optional<Event> EventChannel::next(std::chrono::milliseconds timeout) {
   std::unique_lock lock(mutex_);
-  changed_.wait_for(lock, bounded(timeout), [&] { return unread_ || over_; });
-  if (!unread_) return std::nullopt;
-  over_ = unread_->finished.has_value();
-  return std::exchange(unread_, std::nullopt);
+  changed_.wait_for(lock, bounded(timeout), [&] { return anything_ || over_; });
+  if (!std::exchange(anything_, false)) return std::nullopt;
+  over_ = unread_.finished.has_value();
+  if (over_) return std::exchange(unread_, {});
+  // A copy, made by the client's thread: the engine's memory stays with the engine.
+  Event event{.text = unread_.text, .tokens = {}, .finished = {}, .error = {}, .usage = unread_.usage, .cache = {}};
+  event.tokens.reserve(unread_.tokens.size());
+  std::ranges::move(unread_.tokens, std::back_inserter(event.tokens));
+  unread_.text.clear();
+  unread_.tokens.clear();
+  return event;
 }
 
 std::chrono::milliseconds bounded(std::chrono::milliseconds timeout) {

@@ -1,13 +1,15 @@
 #include "engine/live_request.h"
 
 #include <algorithm>
+#include <exception>
 
 namespace millrace::engine {
 
 LiveRequest::LiveRequest(Request request, std::shared_ptr<EventChannel> channel, const text::Tokenizer& tokenizer,
-                         Microseconds submitted_us)
+                         Microseconds submitted_us, int answer)
     : request_(std::move(request)),
       channel_(std::move(channel)),
+      answer_(answer),
       tokenizer_(&tokenizer),
       detokenizer_(tokenizer, /*continues=*/true, request_.keep_special),
       stops_(request_.stop),
@@ -24,12 +26,23 @@ void LiveRequest::start(Microseconds now) {
   usage_.queue_us = now - submitted_us_;
 }
 
-std::pair<int, int> LiveRequest::count_prompt(int computed, int cached) {
-  return {computed - std::exchange(computed_tokens_, computed), cached - std::exchange(usage_.cached_tokens, cached)};
+LiveRequest::Counted LiveRequest::count_prompt(int cached, const kv::MissCounts& computed) {
+  Counted added{cached - std::exchange(cache_.cached, cached), computed};
+  for (std::size_t c = 0; c < computed.size(); ++c) added.computed[c] -= cache_.computed[c];
+  cache_.computed = computed;
+  usage_.cached_tokens = cached;
+  return added;
+}
+
+void LiveRequest::set_divergence(int position, TokenId own, TokenId known) {
+  cache_.diverged_at = position;
+  cache_.own = tokenizer_->piece(own);
+  cache_.known = tokenizer_->piece(known);
 }
 
 void LiveRequest::draw(std::span<float> logits, int position, std::span<std::byte> scratch, sampling::Sampled& sampled) const {
-  sampling::sample(logits, {}, counts_, request_.sampling, {request_.sampling.seed, 0, static_cast<std::uint64_t>(position)}, scratch, sampled);
+  const sampling::DrawKey key{request_.sampling.seed, static_cast<std::uint64_t>(answer_), static_cast<std::uint64_t>(position)};
+  sampling::sample(logits, {}, counts_, request_.sampling, key, scratch, sampled);
 }
 
 std::optional<Finish> LiveRequest::add(sampling::Sampled sampled, Microseconds now) {
@@ -37,10 +50,12 @@ std::optional<Finish> LiveRequest::add(sampling::Sampled sampled, Microseconds n
     first_token_us_ = now;
     usage_.ttft_us = now - submitted_us_;
     usage_.prefill_us = now - started_us_;
+    last_token_us_ = now;
   }
+  usage_.gap_max_us = std::max(usage_.gap_max_us, now - std::exchange(last_token_us_, now));
   usage_.decode_us = now - first_token_us_;
   if (penalised_) counts_.add_generated(sampled.token);
-  event_.tokens.push_back({sampled.token, sampled.logprob, std::move(sampled.top)});
+  event_.tokens.push_back({sampled.token, now - submitted_us_, sampled.logprob, std::move(sampled.top)});
   if (ends(sampled.token)) return Finish::stop;
   event_.text += stops_.push(detokenizer_.push(sampled.token));
   if (stops_.matched()) return Finish::stop;
@@ -54,22 +69,28 @@ bool LiveRequest::ends(TokenId token) const {
 }
 
 bool LiveRequest::deliver() {
-  const std::size_t unread = channel_->push(std::exchange(event_, {}));
+  const std::size_t unread = channel_->push(event_);
   return unread <= static_cast<std::size_t>(request_.max_unread_tokens);
 }
 
 Finish LiveRequest::finish(Finish reason, std::optional<Error> error) {
-  if (!stops_.matched()) {
-    event_.text += stops_.push(detokenizer_.finish());
-    if (stops_.matched() && reason == Finish::length) reason = Finish::stop;
-    if (!stops_.matched()) event_.text += stops_.finish();
+  try {
+    if (!stops_.matched()) {
+      event_.text += stops_.push(detokenizer_.finish());
+      if (stops_.matched() && reason == Finish::length) reason = Finish::stop;
+      if (!stops_.matched()) event_.text += stops_.finish();
+    }
+  } catch (const std::exception& failure) {
+    if (reason != Finish::error) error = millrace::error(Code::exhausted, "the last characters could not be made: {}", failure.what());
+    reason = Finish::error;
   }
   event_.finished = reason;
   event_.error = std::move(error);
   event_.usage = usage_;
+  event_.cache = cache_;
   return reason;
 }
 
-void LiveRequest::publish() { channel_->push(std::exchange(event_, {})); }
+void LiveRequest::publish() { channel_->push(event_); }
 
 }  // namespace millrace::engine

@@ -18,20 +18,30 @@ namespace millrace::engine {
 class LiveRequest {
  public:
   /// `tokenizer` outlives the request.
+  /// `answer`: which one to its prompt; names the stream it draws with.
   LiveRequest(Request request, std::shared_ptr<EventChannel> channel, const text::Tokenizer& tokenizer,
-              Microseconds submitted_us);
+              Microseconds submitted_us, int answer = 0);
 
   const Request& request() const { return request_; }
+  Microseconds submitted_us() const { return submitted_us_; }
+
+  /// Prompt tokens that it brings to the line: the answers to one prompt bring them once.
+  int queued_tokens() const { return answer_ == 0 ? usage_.prompt_tokens : 0; }
   std::vector<TokenId> take_prompt() { return std::move(request_.prompt); }
   bool cancelled() const { return channel_->cancelled(); }
   Usage& usage() { return usage_; }
 
   bool started() const { return started_us_ >= 0; }
+  Microseconds started_us() const { return started_us_; }
   /// Its first slice runs from now on.
   void start(Microseconds now);
 
-  /// Takes the prompt tokens computed and cached so far; returns what is new since the last call.
-  std::pair<int, int> count_prompt(int computed, int cached);
+  /// Takes the prompt tokens cached and computed so far; returns what is new since the last call.
+  struct Counted { int cached = 0; kv::MissCounts computed{}; };
+  Counted count_prompt(int cached, const kv::MissCounts& computed);
+
+  /// The prompt left what is known at `position`, with the token `own` where the nearest has `known`.
+  void set_divergence(int position, TokenId own, TokenId known);
 
   bool late(Microseconds now) const { return request_.timeout_us > 0 && now - submitted_us_ >= request_.timeout_us; }
 
@@ -46,7 +56,8 @@ class LiveRequest {
   bool deliver();
 
   /// Completes the last event; `publish` hands it over. A stop string that only the very last characters complete makes
-  /// it Finish::stop. Returns the reason the client sees.
+  /// it Finish::stop. Never fails: a text that cannot be completed makes it Finish::error. Returns the reason the client
+  /// sees.
   Finish finish(Finish reason, std::optional<Error> error = std::nullopt);
   void publish();
 
@@ -55,6 +66,7 @@ class LiveRequest {
 
   Request request_;
   std::shared_ptr<EventChannel> channel_;
+  int answer_;
   const text::Tokenizer* tokenizer_;
   text::Detokenizer detokenizer_;
   StopMatcher stops_;
@@ -62,8 +74,8 @@ class LiveRequest {
   bool penalised_ = false;
   Event event_;
   Usage usage_;
-  int computed_tokens_ = 0;  // of the prompt
-  Microseconds submitted_us_, started_us_ = -1, first_token_us_ = -1;
+  CacheReport cache_;
+  Microseconds submitted_us_, started_us_ = -1, first_token_us_ = -1, last_token_us_ = -1;
 };
 
 }  // namespace millrace::engine

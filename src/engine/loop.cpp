@@ -13,7 +13,12 @@ namespace {
 sched::Limits limits_of(const model::RunnerInfo& info, const EngineOptions& options) {
   const int tokens = std::max(std::min(options.step_tokens, info.max_step_tokens), 1);
   const int running = std::min({options.max_running, info.max_slices, info.max_step_outputs, tokens});
-  return {.step_tokens = tokens, .step_outputs = info.max_step_outputs, .max_running = std::max(running, 1)};
+  return {.step_tokens = tokens,
+          .step_outputs = info.max_step_outputs,
+          .max_running = std::max(running, 1),
+          .schedule = options.schedule,
+          .max_step_us = options.max_step_us,
+          .max_wait_us = options.max_wait_us};
 }
 
 }  // namespace
@@ -27,6 +32,7 @@ Engine::Loop::Loop(std::unique_ptr<model::Runner> runner, const text::Tokenizer&
       scheduler_(limits_, groups_),
       admission_(scheduler_.admission()) {
   update_gauges();
+  if (options_.calibrate && options_.max_step_us > 0) calibrate();
   thread_ = std::thread([this] { run(); });
 }
 
@@ -39,27 +45,68 @@ Engine::Loop::~Loop() {
   thread_.join();
 }
 
-Result<std::shared_ptr<EventChannel>> Engine::Loop::submit(Request request) {
+Result<std::vector<std::shared_ptr<EventChannel>>> Engine::Loop::submit(Request request, int n) {
   auto fine = checked(std::move(request), info(), admission_);
+  if (fine) {
+    if (auto several = check_answers(*fine, n); !several) fine = std::move(several).error();
+  }
   if (!fine) {
     metrics_.refused_total.add();
     return std::move(fine).error();
   }
-  auto channel = std::make_shared<EventChannel>();
+  std::vector<std::shared_ptr<EventChannel>> channels;
+  for (int i = 0; i < n; ++i) channels.push_back(std::make_shared<EventChannel>());
+  const Microseconds now = now_us();
+  const auto prompt_tokens = static_cast<int>(fine->prompt.size());
   {
     const std::lock_guard lock(mutex_);
-    if (draining_ || n_queued_ >= options_.max_queued) {
+    if (auto room = check_line(n, prompt_tokens, now); !room) {
       metrics_.refused_total.add();
-      if (draining_) return error(Code::cancelled, "the engine takes no new requests, it is about to stop");
-      return error(Code::exhausted, "{} requests are waiting, at most {} may", n_queued_, options_.max_queued);
+      return room.error();
     }
-    ++n_open_;
-    ++n_queued_;
-    inbox_.push_back({*std::move(fine), channel, now_us()});
+    n_open_ += n;
+    join_line(n, prompt_tokens, now);
+    inbox_.push_back({*std::move(fine), channels, now});
   }
-  metrics_.requests_total.add();
+  metrics_.requests_total.add(static_cast<std::uint64_t>(n));
   work_.notify_one();
-  return channel;
+  return channels;
+}
+
+CacheSnapshot Engine::Loop::cache() {
+  std::promise<CacheSnapshot> promise;
+  auto snapshot = promise.get_future();
+  {
+    const std::lock_guard lock(mutex_);
+    lookers_.push_back(std::move(promise));
+  }
+  work_.notify_one();
+  return snapshot.get();
+}
+
+Result<void> Engine::Loop::check_line(int n, int prompt_tokens, Microseconds now) const {
+  if (draining_) return error(Code::cancelled, "the engine takes no new requests, it is about to stop");
+  const int requests = n_queued_ + n - options_.max_queued;
+  const std::int64_t tokens = n_queued_ == 0 ? 0 : queued_tokens_ + prompt_tokens - options_.max_queued_tokens;
+  if (requests <= 0 && tokens <= 0) return {};
+  Error full = requests > 0 ? error(Code::exhausted, "{} requests are waiting, at most {} may", n_queued_, options_.max_queued)
+                            : error(Code::exhausted, "prompts of {} tokens are waiting, with these {} at most {} may", queued_tokens_,
+                                    prompt_tokens, options_.max_queued_tokens);
+  full.retry_after_us = sched::retry_after_us(std::max(requests, 0), std::clamp<std::int64_t>(tokens, 0, queued_tokens_),
+                                              pace_.us_per_request(now), pace_.us_per_token(now));
+  return full;
+}
+
+void Engine::Loop::join_line(int n, int prompt_tokens, Microseconds now) {
+  if (n_queued_ == 0) pace_.begin(now);
+  n_queued_ += n;
+  queued_tokens_ += prompt_tokens;
+}
+
+void Engine::Loop::leave_line(int requests, std::int64_t prompt_tokens, Microseconds now) {
+  n_queued_ -= requests;
+  queued_tokens_ -= prompt_tokens;
+  pace_.move(requests, prompt_tokens, now);
 }
 
 int Engine::Loop::drain(std::chrono::milliseconds timeout) {
@@ -70,6 +117,33 @@ int Engine::Loop::drain(std::chrono::milliseconds timeout) {
   cut_ = true;
   idle_.wait(lock, none_open);
   return n_cut_;
+}
+
+/// Tells the scheduler what tiny steps take, before the first request. They write to block 0, which nobody has.
+void Engine::Loop::calibrate() {
+  constexpr Microseconds kMost = 50'000;
+  constexpr int kMany = 16, kManyTake = 3;  // sixteen tokens take two to three times as long as one
+  const std::vector<TokenId> tokens(kMany, 0);
+  const BlockId block{0};
+  const std::span<const BlockId> table(&block, 1);
+  const std::vector<std::span<const BlockId>> tables(static_cast<std::size_t>(groups_.n_groups()), table);
+  const int most = std::min(limits_.step_tokens, groups_.block_tokens());
+  Microseconds spent = 0, one_us = 0;
+  for (const int count : {1, 1, kMany}) {  // the first finds caches and page tables cold
+    if (count > most || spent + (count == 1 ? 1 : kManyTake) * one_us > kMost) break;
+    const model::StepSlice slice{.tokens = std::span(tokens).first(static_cast<std::size_t>(count)),
+                                 .block_tables = tables,
+                                 .outputs = model::Outputs::last};
+    const Microseconds begun_us = now_us();
+    if (!runner_->wait(runner_->submit(std::span(&slice, 1), {}))) return;  // then real steps have to tell
+    const Microseconds took_us = std::max<Microseconds>(now_us() - begun_us, 1);
+    const bool cold = spent == 0 && 2 * took_us <= kMost;  // and there is time for another
+    spent += took_us;
+    one_us = took_us;
+    sched::StepWork work;
+    work.add(0, count, 1, /*is_decode=*/count == 1);
+    if (!cold) scheduler_.learn(work, static_cast<double>(took_us));
+  }
 }
 
 void Engine::Loop::run() {
@@ -84,30 +158,47 @@ void Engine::Loop::run() {
 
 /// Parks while there is nothing to do. False when the engine stops.
 bool Engine::Loop::take_inbox() {
+  if (live_.empty()) counted_until_us_ = 0;
   std::vector<Arrival> arrivals;
+  std::vector<std::promise<CacheSnapshot>> lookers;
   bool stopping = false;
   {
     std::unique_lock lock(mutex_);
-    work_.wait(lock, [&] { return !live_.empty() || !inbox_.empty() || stop_; });
+    work_.wait(lock, [&] { return !live_.empty() || !inbox_.empty() || !lookers_.empty() || stop_; });
     arrivals.swap(inbox_);
+    lookers.swap(lookers_);
     cutting_ = cut_;
     stopping = stop_;
   }
   for (Arrival& arrival : arrivals) add(std::move(arrival));
+  for (auto& looker : lookers) looker.set_value(scheduler_.cache_state());
   return !stopping;
 }
 
-void Engine::Loop::add(Arrival arrival) {
+SeqId Engine::Loop::next_id() {
   do { last_id_ = (last_id_ + 1) & 0x7fffffff; } while (live_.contains({last_id_}));
-  const SeqId id{last_id_};
-  auto live = std::make_unique<LiveRequest>(std::move(arrival.request), std::move(arrival.channel), tokenizer_,
+  return {last_id_};
+}
+
+void Engine::Loop::add(Arrival arrival) {
+  const SeqId id = next_id();
+  if (arrival.channels.size() > 1) add_answers(id, arrival);
+  auto live = std::make_unique<LiveRequest>(std::move(arrival.request), std::move(arrival.channels[0]), tokenizer_,
                                             arrival.submitted_us);
+  auto prompt = live->take_prompt();
+  live_.emplace(id, std::move(live));
+  start_sequence(id, std::move(prompt));
+}
+
+void Engine::Loop::start_sequence(SeqId id, std::vector<TokenId> prompt) {
+  const LiveRequest* live = live_.at(id).get();
   sched::SequenceSpec spec = sequence_spec(live->request());
-  spec.prompt = live->take_prompt();
+  spec.arrival_us = live->submitted_us();
+  spec.prompt = std::move(prompt);
   spec.shares = options_.prefix_sharing;
+  spec.salt = kv::salt_of(info().fingerprint, spec.adapter, live->request().cache_salt);
   const auto added = scheduler_.add(id, std::move(spec));
   MILLRACE_CHECK(added.ok(), "a checked request was refused: " + added.error().message);
-  live_.emplace(id, std::move(live));
 }
 
 /// Ends what its client has given up or what is out of time, in whatever state it is.
@@ -126,8 +217,11 @@ void Engine::Loop::sweep() {
 /// does next finds them so.
 void Engine::Loop::end(SeqId id, Finish reason, std::optional<Error> error) {
   const auto live = std::move(live_.extract(id).mapped());
-  count_prompt(id, *live);
-  scheduler_.remove(id);
+  if (leave_answers(id)) {
+    count_prompt(id, *live);
+    report_divergence(id, *live);
+    scheduler_.remove(id);
+  }
   update_gauges();
   reason = live->finish(reason, std::move(error));
   switch (reason) {
@@ -145,7 +239,7 @@ void Engine::Loop::end(SeqId id, Finish reason, std::optional<Error> error) {
   }
   {
     const std::lock_guard lock(mutex_);
-    if (!live->started()) --n_queued_;
+    if (!live->started()) leave_line(1, live->queued_tokens(), now_us());
     if (cutting_ && reason == Finish::cancelled) ++n_cut_;
   }
   live->publish();

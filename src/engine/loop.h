@@ -1,9 +1,11 @@
 #pragma once
 
 // The engine's thread. It owns scheduler, cache tables, runner and every open request; other threads reach it through
-// the inbox, which is the only thing the mutex guards. It is parked while nothing is open.
+// the inbox, which with its counts is the only thing the mutex guards: no lock is held while a step runs. It is parked
+// while nothing is open.
 
 #include <condition_variable>
+#include <future>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -12,6 +14,7 @@
 #include <vector>
 
 #include "engine/engine.h"
+#include "engine/line_pace.h"
 #include "engine/live_request.h"
 #include "engine/step_draws.h"
 #include "engine/step_input.h"
@@ -26,7 +29,8 @@ class Engine::Loop {
   ~Loop();
 
   // Any thread; see Engine.
-  Result<std::shared_ptr<EventChannel>> submit(Request request);
+  Result<std::vector<std::shared_ptr<EventChannel>>> submit(Request request, int n);
+  CacheSnapshot cache();
   int drain(std::chrono::milliseconds timeout);
   const EngineMetrics& metrics() const { return metrics_; }
   const model::RunnerInfo& info() const { return runner_->info(); }
@@ -34,14 +38,23 @@ class Engine::Loop {
  private:
   struct Arrival {
     Request request;
-    std::shared_ptr<EventChannel> channel;
+    std::vector<std::shared_ptr<EventChannel>> channels;  // one for each answer
     Microseconds submitted_us;
   };
+
+  void calibrate();
+
+  // Under the mutex: the line of requests that have not started.
+  void join_line(int n, int prompt_tokens, Microseconds now);
+  void leave_line(int requests, std::int64_t prompt_tokens, Microseconds now);
+  Result<void> check_line(int n, int prompt_tokens, Microseconds now) const;
 
   // The engine thread from here on.
   void run();
   bool take_inbox();
   void add(Arrival arrival);
+  SeqId next_id();
+  void start_sequence(SeqId id, std::vector<TokenId> prompt);
   void sweep();
   void end(SeqId id, Finish reason, std::optional<Error> error = std::nullopt);
   void update_gauges();
@@ -50,10 +63,19 @@ class Engine::Loop {
   void step();
   void start_slices(Microseconds now);
   void prepare_draws();
-  void read_outputs(const model::StepOutputs& outputs);
+  void read_outputs(const model::StepOutputs& outputs, sched::StepTimes times);
   bool hand_out_rows(const sched::Slice& slice, std::span<const float> rows, int width);
   void settle(const sched::Slice& slice, sampling::Sampled sampled, Microseconds now);
+  void deliver(SeqId id, LiveRequest& live, sampling::Sampled sampled, Microseconds now);
+
+  // answers.cpp: several answers to one prompt
+  void add_answers(SeqId first, const Arrival& arrival);
+  void draw_answers(const sched::Slice& slice);
+  void fork_answers(SeqId first, std::size_t row, Microseconds now);
+  bool leave_answers(SeqId id);
   void count_prompt(SeqId id, LiveRequest& live);
+  void count_time(Microseconds begun_us, Microseconds ran_us, Microseconds step_us);
+  void report_divergence(SeqId id, LiveRequest& live);
 
   const std::unique_ptr<model::Runner> runner_;
   const text::Tokenizer& tokenizer_;
@@ -65,6 +87,7 @@ class Engine::Loop {
   EngineMetrics metrics_;
 
   std::unordered_map<SeqId, std::unique_ptr<LiveRequest>> live_;
+  std::unordered_map<SeqId, std::vector<SeqId>> answers_;  // to the prompt that the first computes: not yet sequences
   std::int32_t last_id_ = -1;
   bool cutting_ = false;  // drain's patience was over at the last look into the inbox
 
@@ -74,12 +97,17 @@ class Engine::Loop {
   StepDraws draws_{info().vocab_size};
   std::vector<sampling::Sampled> sampled_;          // [slices]
   std::vector<std::span<const TokenId>> accepted_;  // [slices]
+  std::vector<std::size_t> rows_;                   // [slices]: the row that a slice drew from
   std::vector<SeqId> ending_;
+  Microseconds counted_until_us_ = 0;  // by count_time; 0: nothing was open until now
 
   std::mutex mutex_;
   std::condition_variable work_, idle_;
   std::vector<Arrival> inbox_;
+  std::vector<std::promise<CacheSnapshot>> lookers_;
   int n_open_ = 0, n_queued_ = 0;  // submitted and not ended; of these, not started
+  std::int64_t queued_tokens_ = 0;  // of their prompts
+  LinePace pace_;
   int n_cut_ = 0;                  // ended by drain
   bool draining_ = false, cut_ = false, stop_ = false;
 

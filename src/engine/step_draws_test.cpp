@@ -1,30 +1,16 @@
-// What workers do in a step allocates nothing. Counts the operator new of each thread of this test program.
+// What workers do in a step allocates nothing; and what is drawn from rows that several draw from.
 
 #include "engine/step_draws.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <memory>
-#include <new>
 #include <random>
 #include <vector>
 
+#include "engine/testing/allocations.h"
 #include "engine/testing/fake_tokenizer.h"
-
-namespace {
-thread_local long t_allocations = 0;
-}  // namespace
-
-// Not inlined: the compiler would take malloc and free in them for a mismatch.
-[[gnu::noinline]] void* operator new(std::size_t size) {
-  ++t_allocations;
-  if (void* p = std::malloc(size == 0 ? 1 : size)) return p;
-  throw std::bad_alloc();
-}
-[[gnu::noinline]] void operator delete(void* p) noexcept { std::free(p); }
-[[gnu::noinline]] void operator delete(void* p, std::size_t) noexcept { std::free(p); }
 
 namespace millrace::engine {
 namespace {
@@ -73,10 +59,10 @@ TEST(StepDraws, the_workers_allocate_nothing) {
     }
     const auto before_step = rows;
     const model::RowTask task = draws.task();
-    const long before = t_allocations;
+    const long before = testing::t_allocations;
     for (std::size_t row = rows.size(); row-- > 0;) task.run(task.context, static_cast<int>(row), rows[row], scratch);
-    EXPECT_EQ(t_allocations - before, 0) << "step " << step;
-    in_first_step += step == 0 ? t_allocations : 0;
+    EXPECT_EQ(testing::t_allocations - before, 0) << "step " << step;
+    in_first_step += step == 0 ? testing::t_allocations : 0;
     for (std::size_t i = 0; i < requests.size(); ++i) {
       const std::size_t row = i + (i >= 2 ? 1 : 0);
       const sampling::Sampled sampled = draws.take(row);
@@ -87,6 +73,35 @@ TEST(StepDraws, the_workers_allocate_nothing) {
     EXPECT_EQ(rows[2], before_step[2]) << "a row that nobody draws from";
   }
   EXPECT_GT(in_first_step, 0) << "nothing is counted";
+}
+
+TEST(StepDraws, several_answers_draw_from_one_row_what_each_draws_alone) {
+  const testing::FakeTokenizer tokenizer;
+  std::vector<std::unique_ptr<LiveRequest>> answers;
+  for (int number = 0; number < 3; ++number) {
+    Request request;
+    request.prompt = {1, 2, 3};
+    request.sampling = {.temperature = 1, .repetition_penalty = 1.3f, .logit_bias = {{7, 1.0f}}};
+    answers.push_back(std::make_unique<LiveRequest>(std::move(request), nullptr, tokenizer, 0, number));
+  }
+  std::vector<std::byte> scratch(sampling::scratch_bytes(kVocab));
+  for (const bool keep : {false, true}) {
+    StepDraws together(kVocab);
+    together.add(*answers[0], 3, keep);
+    for (std::size_t i = 1; i < 3; ++i) together.add_answer(*answers[i]);
+    std::vector<float> row = random_row(5);
+    const model::RowTask task = together.task();
+    task.run(task.context, 0, row, scratch);
+    if (keep) { EXPECT_EQ(row, random_row(5)); }
+    for (std::size_t i = 0; i < 3; ++i) {
+      StepDraws alone(kVocab);
+      alone.add(*answers[i], 3, /*keep=*/false);
+      std::vector<float> own = random_row(5);
+      const model::RowTask single = alone.task();
+      single.run(single.context, 0, own, scratch);
+      EXPECT_EQ(i == 0 ? together.take(0).token : together.take_answer(0, i - 1).token, alone.take(0).token) << "answer " << i;
+    }
+  }
 }
 
 }  // namespace

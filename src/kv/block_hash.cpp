@@ -12,4 +12,10 @@ BlockHash chain(const BlockHash& parent, std::span<const TokenId> tokens, std::u
   return {whole.low64, whole.high64};
 }
 
+std::uint64_t salt_of(std::uint64_t model, int adapter, std::string_view tenant) {
+  const std::uint64_t parts[] = {model, static_cast<std::uint64_t>(adapter), tenant.size(),
+                                 XXH3_64bits(tenant.data(), tenant.size())};
+  return XXH3_64bits(parts, sizeof parts);
+}
+
 }  // namespace millrace::kv

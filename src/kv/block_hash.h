@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string_view>
 
 #include "base/ids.h"
 
@@ -21,5 +22,12 @@ inline constexpr BlockHash kRootHash{0x9e3779b97f4a7c15, 0xf39cc0605cedc834};
 ///
 ///   salt  what else the content depends on: model, KV format, adapter, tenant. Other salt, other names.
 BlockHash chain(const BlockHash& parent, std::span<const TokenId> tokens, std::uint64_t salt);
+
+/// What a sequence's blocks are salted with.
+///
+///   model    the runner's fingerprint: weights, kernels, numerics, KV format
+///   adapter  its slot; 0 = none
+///   tenant   any bytes; who gives others shares nothing
+std::uint64_t salt_of(std::uint64_t model, int adapter, std::string_view tenant);
 
 }  // namespace millrace::kv

@@ -19,9 +19,18 @@ std::span<const TokenId> block_of(std::span<const TokenId> tokens, int block, in
 
 int held(const BlockTables::Group& table) { return static_cast<int>(table.blocks.size()) - table.gone; }
 
+/// As many evicted ones as there are blocks, and a pool of a few blocks remembers its last users, too.
+int entries_for(std::span<const GroupSpec> specs) {
+  constexpr int kLeast = 256, kMost = 1 << 17;
+  int most = 0;
+  for (const GroupSpec& spec : specs) most = std::max(most, spec.n_blocks);
+  return std::clamp(most, kLeast / 2, kMost / 2) * 2;
+}
+
 }  // namespace
 
-CacheGroups::CacheGroups(std::vector<GroupSpec> specs, int run_tokens) : specs_(std::move(specs)) {
+CacheGroups::CacheGroups(std::vector<GroupSpec> specs, int run_tokens)
+    : specs_(std::move(specs)), seen_(entries_for(specs_), specs_.empty() ? 1 : specs_[0].block_tokens) {
   MILLRACE_CHECK(!specs_.empty(), "a cache has at least one group");
   for (const GroupSpec& spec : specs_) {
     MILLRACE_CHECK(spec.block_tokens == block_tokens(), "cache groups differ in tokens per block");
@@ -48,6 +57,7 @@ BlockTables CacheGroups::make_tables(int tokens) const {
   tables.groups.resize(specs_.size());
   for (auto& table : tables.groups) table.blocks.reserve(n_blocks);
   tables.names.reserve(n_blocks);
+  tables.plain.reserve(n_blocks);
   return tables;
 }
 
@@ -59,6 +69,7 @@ int CacheGroups::match(BlockTables& tables, std::span<const TokenId> tokens, int
 
   // First only look: how far every group has what a token after block b would see.
   names_.clear();
+  plain_.clear();
   for (std::size_t g = 0; g < specs_.size(); ++g) runs_[g] = start - tables.groups[g].gone;
   int best = start;
   BlockHash parent = start == 0 ? kRootHash : tables.names.back();
@@ -75,6 +86,7 @@ int CacheGroups::match(BlockTables& tables, std::span<const TokenId> tokens, int
     if (lost) break;
     parent = content.name;
     names_.push_back(parent);
+    plain_.push_back(chain(b == 0 ? kRootHash : b == start ? tables.plain.back() : plain_.back(), content_tokens, 0));
     if (every) best = b + 1;
   }
 
@@ -98,8 +110,44 @@ int CacheGroups::match(BlockTables& tables, std::span<const TokenId> tokens, int
       }
     }
     tables.names.push_back(content.name);
+    note(tables, plain_[static_cast<std::size_t>(b - start)], content.tokens, salt);
   }
   return best * block_tokens();
+}
+
+/// The next block of `tables` has a name: it is remembered as seen.
+void CacheGroups::note(BlockTables& tables, const BlockHash& plain, std::span<const TokenId> tokens, std::uint64_t salt) {
+  if (tables.publishes) seen_.note({plain, tables.plain.empty() ? kRootHash : tables.plain.back(), tokens}, salt);
+  tables.plain.push_back(plain);
+}
+
+Misses CacheGroups::explain(const BlockTables& tables, std::span<const TokenId> prompt, int held, std::uint64_t salt) const {
+  const int length = static_cast<int>(prompt.size()), most = (length - 1) / block_tokens();  // full blocks ever shared
+  int b = held / block_tokens();
+  MILLRACE_CHECK(static_cast<int>(tables.plain.size()) >= b, "an explanation of positions that have no names");
+  BlockHash parent = b == 0 ? kRootHash : tables.plain[static_cast<std::size_t>(b) - 1];
+  Misses out{.begin = held, .salt_from = length, .partial_from = length, .new_from = length};
+  const auto start_of = [&](int block) { return std::max(held, block * block_tokens()); };
+  for (; b < most; ++b) {
+    const auto tokens = block_of(prompt, b, block_tokens());
+    const BlockHash name = chain(parent, tokens, 0);
+    const auto known = seen_.find({name, parent, tokens}, salt);
+    if (known == SeenBlocks::Known::never) break;
+    if (known == SeenBlocks::Known::under_other_salts) out.salt_from = std::min(out.salt_from, start_of(b));
+    parent = name;
+  }
+  out.partial_from = start_of(b);
+  out.salt_from = std::min(out.salt_from, out.partial_from);
+
+  const auto rest = prompt.subspan(static_cast<std::size_t>(b) * static_cast<std::size_t>(block_tokens()));
+  const auto nearest = seen_.nearest(parent, rest, salt);
+  if (nearest.common < 0 && b == most) return out;  // behind the last full block, and nothing to compare it with
+  if (nearest.common == static_cast<int>(rest.size())) return out;
+  const int agrees = b * block_tokens() + std::max(nearest.common, 0);
+  out.new_from = std::max(agrees, held);
+  out.diverged = nearest.common >= 0 && agrees > 0;
+  if (out.diverged) out.known = nearest.next;
+  return out;
 }
 
 int CacheGroups::missing(const BlockTables& tables, int group, int end) const {
@@ -146,6 +194,7 @@ void CacheGroups::publish(BlockTables& tables, std::span<const TokenId> tokens, 
       if (id != kGone && tables.publishes) tables.publishes = pools_[g].publish(id, content);
     }
     tables.names.push_back(content.name);
+    note(tables, chain(b == 0 ? kRootHash : tables.plain.back(), content_tokens, 0), content_tokens, salt);
   }
 }
 
@@ -164,6 +213,7 @@ int CacheGroups::rewind(BlockTables& tables, int tokens) {
     if (first_visible_block(tokens, specs_[g].window, block_tokens()) < tables.groups[g].gone) tokens = 0;
   release_from(tables, blocks_for(tokens, block_tokens()));
   tables.names.resize(std::min(tables.names.size(), static_cast<std::size_t>(tokens / block_tokens())));
+  tables.plain.resize(tables.names.size());
   return tokens;
 }
 
@@ -177,6 +227,7 @@ BlockTables CacheGroups::fork(const BlockTables& tables) {
 void CacheGroups::release(BlockTables& tables) {
   release_from(tables, 0);
   tables.names.clear();
+  tables.plain.clear();
   tables.publishes = true;
 }
 

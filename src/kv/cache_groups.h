@@ -10,6 +10,8 @@
 
 #include "base/ids.h"
 #include "kv/block_pool.h"
+#include "kv/miss.h"
+#include "kv/seen_blocks.h"
 
 namespace millrace::kv {
 
@@ -27,6 +29,7 @@ struct BlockTables {
   };
   std::vector<Group> groups;
   std::vector<BlockHash> names;  // of the full blocks from position 0 whose content is written and final
+  std::vector<BlockHash> plain;  // the same without salt
   bool publishes = true;         // false once a name turned out to stand for another content
 };
 
@@ -50,6 +53,7 @@ class CacheGroups {
 
   int block_tokens() const { return specs_[0].block_tokens; }
   int n_groups() const { return static_cast<int>(specs_.size()); }
+  int window(int group) const { return specs_[static_cast<std::size_t>(group)].window; }
   const BlockPool& pool(int group) const { return pools_[static_cast<std::size_t>(group)]; }
 
   /// The longest sequence that fits when no other one has a block.
@@ -61,6 +65,10 @@ class CacheGroups {
   /// Shares published blocks that continue the `held` positions of `tables`, up to position `most`. Returns the
   /// positions held then. Does nothing unless `held` is the end of the tables and of a block.
   int match(BlockTables& tables, std::span<const TokenId> tokens, int held, int most, std::uint64_t salt);
+
+  /// Why the positions of a prompt from `held` on are not in the cache. `prompt`: all of it; `tables` hold `held` of its
+  /// positions, and match() has just found no more.
+  Misses explain(const BlockTables& tables, std::span<const TokenId> prompt, int held, std::uint64_t salt) const;
 
   /// How many blocks `group` would still have to give so that positions up to `end` can be written.
   int missing(const BlockTables& tables, int group, int end) const;
@@ -89,11 +97,13 @@ class CacheGroups {
 
  private:
   void release_from(BlockTables& tables, int n_blocks);
+  void note(BlockTables& tables, const BlockHash& plain, std::span<const TokenId> tokens, std::uint64_t salt);
 
   std::vector<GroupSpec> specs_;
   std::vector<BlockPool> pools_;
   std::vector<int> most_held_;    // per group: blocks one sequence can hold at once
-  std::vector<BlockHash> names_;  // scratch of match
+  SeenBlocks seen_;
+  std::vector<BlockHash> names_, plain_;  // scratch of match
   std::vector<int> runs_;         // scratch of match
 };
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <numeric>
 #include <random>
+#include <string>
 
 namespace millrace::kv {
 namespace {
@@ -145,6 +146,60 @@ TEST(CacheGroups, a_rewind_behind_the_window_starts_over) {
   EXPECT_EQ(groups.rewind(tables, 39), 39);
   EXPECT_EQ(groups.rewind(tables, 20), 0);
   EXPECT_EQ(groups.pool(0).n_used() + groups.pool(1).n_used(), 0);
+}
+
+/// The causes of a prompt that arrives now, as text: "diverged 2 at 6 (known 105), evicted 4".
+std::string why(CacheGroups& groups, const std::vector<TokenId>& prompt, std::uint64_t salt = 0) {
+  BlockTables tables = groups.make_tables();
+  const int n = static_cast<int>(prompt.size()), held = groups.match(tables, prompt, 0, n - 1, salt);
+  const Misses misses = groups.explain(tables, prompt, held, salt);
+  MissCounts counts{};
+  add(counts, misses, held, n);
+  EXPECT_EQ(std::accumulate(counts.begin(), counts.end(), held), n);
+  groups.release(tables);
+  std::string out = held > 0 ? "cached " + std::to_string(held) : "";
+  for (std::size_t c = 0; c < counts.size(); ++c) {
+    if (counts[c] == 0) continue;
+    out += (out.empty() ? "" : ", ") + std::string(to_string(static_cast<MissCause>(c))) + " " + std::to_string(counts[c]);
+    if (static_cast<MissCause>(c) == MissCause::diverged)
+      out += " at " + std::to_string(misses.new_from) + " (known " + std::to_string(misses.known) + ")";
+  }
+  return out;
+}
+
+std::vector<TokenId> joined(std::vector<TokenId> a, const std::vector<TokenId>& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
+TEST(CacheGroups, each_token_that_is_not_in_the_cache_has_a_cause) {  // A16
+  CacheGroups groups({{4, 0, 8}}, 16);
+  const auto run = [&](const std::vector<TokenId>& tokens, std::uint64_t salt = 0) {
+    BlockTables tables = groups.make_tables();
+    std::vector<BlockCopy> copies;
+    const int n = static_cast<int>(tokens.size()), held = groups.match(tables, tokens, 0, n - 1, salt);
+    ASSERT_TRUE(groups.prepare(tables, held, n, copies));
+    groups.publish(tables, tokens, n, salt);
+    groups.release(tables);
+  };
+  EXPECT_EQ(why(groups, counting(14)), "first_seen 14");
+  run(counting(14));
+  EXPECT_EQ(why(groups, counting(14)), "cached 12, partial_block 2");  // what follows 12 was never a full block
+  EXPECT_EQ(why(groups, counting(12)), "cached 8, partial_block 4");   // the last token is always computed
+  EXPECT_EQ(why(groups, joined(counting(10), {1, 2, 3, 4})), "cached 8, diverged 4 at 10 (known 110), partial_block 2");
+  EXPECT_EQ(why(groups, joined(counting(8), {1, 2, 3, 4, 5})), "cached 8, diverged 5 at 8 (known 108)");
+  EXPECT_EQ(why(groups, joined(counting(12), {1, 2, 3, 4, 5})), "cached 12, first_seen 5");
+  EXPECT_EQ(why(groups, counting(14, 500)), "first_seen 14");
+
+  // Another tenant: the same tokens are there and not for it, and what it says of its own is its own.
+  EXPECT_EQ(why(groups, counting(14), 9), "salt 12, partial_block 2");
+  EXPECT_EQ(why(groups, joined(counting(8), {1, 2, 3, 4, 5}), 9), "first_seen 5, salt 8");
+
+  run(counting(32, 900));  // takes all eight blocks
+  EXPECT_EQ(why(groups, counting(14)), "evicted 12, partial_block 2");
+  EXPECT_EQ(why(groups, joined(counting(9), {1, 2, 3, 4})), "diverged 4 at 9 (known 109), evicted 8, partial_block 1");
+  run(counting(8), 9);
+  EXPECT_EQ(why(groups, counting(13), 9), "cached 8, salt 4, partial_block 1");
 }
 
 TEST(CacheGroups, any_mix_of_operations_on_two_groups_keeps_every_block_accounted_for_200_seeds) {

@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "device/topology.h"
 #include "graph/plan_cache.h"
+#include "model/fingerprint.h"
 #include "model/step_builder.h"
 #include "model/weight_store.h"
 #include "ops/backend.h"
@@ -62,12 +63,12 @@ Result<MemoryEstimate> estimate(const Declared& declared, const ModelConfig& con
 
 class CpuModel final : public Model {
  public:
-  CpuModel(Declared declared, const ModelConfig& config, const LoadOptions& options, ops::Backend backend)
+  CpuModel(Declared declared, const ModelConfig& config, const LoadOptions& options, ops::Backend backend, std::uint64_t fingerprint)
       : declared_(std::move(declared)), config_(config), options_(options), backend_(std::move(backend)), device_(device::make_cpu_device()) {
     for (Slot& slot : slots_) slot.builder.emplace(config.n_heads / config.n_kv_heads);
     info_ = {config.vocab_size, config.dim, config.max_positions, options.max_step_tokens, options.max_step_outputs, options.max_slices,
              {{.block_tokens = options.block_tokens, .window = 0, .n_blocks = pool_blocks(options), .kv_bytes_per_token = kv_bytes_per_token(config, options.kv)}},
-             to_string(options.kv)};
+             to_string(options.kv), fingerprint};
   }
 
   Result<void> load() {
@@ -227,7 +228,8 @@ Result<std::unique_ptr<Model>> load_model(const io::WeightSource& source, const 
   MILLRACE_TRY_VOID(check_options(options));
   MILLRACE_TRY(backend, ops::make_backend(options.isa));
   MILLRACE_TRY(declared, declare(source, config, backend.panel_rows()));
-  auto model = std::make_unique<CpuModel>(std::move(declared), config, options, std::move(backend));
+  const std::uint64_t fingerprint = fingerprint_of(source, config, backend.isa, options.kv);
+  auto model = std::make_unique<CpuModel>(std::move(declared), config, options, std::move(backend), fingerprint);
   MILLRACE_TRY_VOID(model->load());
   return std::unique_ptr<Model>(std::move(model));
 }

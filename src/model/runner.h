@@ -57,6 +57,7 @@ struct RunnerInfo {
   int max_slices = 0;
   std::vector<CacheGroupInfo> cache_groups;  // one today
   std::string_view kv_format{};              // "f16": what is cached in one format is nothing in another
+  std::uint64_t fingerprint = 0;             // of all that the bytes of a cached block depend on beside its tokens
 };
 
 class Runner {

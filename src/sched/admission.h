@@ -14,6 +14,10 @@ struct Limits {
   int step_tokens = 0;   // tokens per step, all slices together; >= max_running
   int step_outputs = 0;  // rows that come back from one step; >= max_running
   int max_running = 0;   // sequences per step; >= 1
+
+  Schedule schedule = Schedule::mixed;
+  std::int64_t max_step_us = 0;  // what a step may be expected to take; 0: steps are bounded by tokens only
+  std::int64_t max_wait_us = 0;  // who has waited that long is next, whatever its priority; 0: may wait for ever
 };
 
 struct Admission {

@@ -7,6 +7,54 @@
 
 namespace millrace::sched {
 
+/// Which requests may share the model. The same slices, the same bits: only who runs beside whom differs.
+enum class Schedule : std::uint8_t {
+  serial,   // one request after the other: its prefill, then its decode
+  static_,  // those that wait together become a batch; the next one forms when all of it have ended
+  mixed,    // whoever fits joins any step: continuous batching
+};
+
+/// Whether one more request may start in a step that began with `at_start` running ones and has `now`.
+constexpr bool may_join(Schedule schedule, int at_start, int now) {
+  return schedule == Schedule::serial ? now == 0 : schedule == Schedule::static_ ? at_start == 0 : true;
+}
+
+static_assert(may_join(Schedule::serial, /*at_start=*/0, /*now=*/0) && !may_join(Schedule::serial, 0, 1));
+static_assert(may_join(Schedule::static_, 0, 7) && !may_join(Schedule::static_, 1, 1));
+static_assert(may_join(Schedule::mixed, 3, 5));
+
+/// Of the bound, this much is planned: what a step really takes scatters around what was expected.
+inline constexpr double kAim = 0.9;
+
+/// How long the next step should take at most, in microseconds; 0: as long as it likes.
+///
+///   max_step_us  what is allowed of any step; 0 = no bound. It holds when nobody decodes, too: who arrives meanwhile
+///                waits for the step to end, and so does a cancel
+///   tpot_slo_us  the shortest gap between tokens that a decoding request asked for; 0 = none did
+///   decodes_us   what the step's decodes take alone: a wish that they break already is beyond help
+constexpr double step_bound_us(std::int64_t max_step_us, std::int64_t tpot_slo_us, double decodes_us) {
+  const auto most = static_cast<double>(max_step_us), wish = static_cast<double>(tpot_slo_us);
+  if (tpot_slo_us == 0 || kAim * wish <= decodes_us) return most;
+  return max_step_us == 0 ? wish : std::min(most, wish);
+}
+
+static_assert(step_bound_us(/*max_step_us=*/100'000, /*tpot_slo_us=*/0, /*decodes_us=*/12'000) == 100'000);
+static_assert(step_bound_us(100'000, 50'000, 12'000) == 50'000);
+static_assert(step_bound_us(100'000, 10'000, 12'000) == 100'000);
+static_assert(step_bound_us(0, 50'000, 12'000) == 50'000);
+static_assert(step_bound_us(0, 0, 12'000) == 0);
+
+/// In how many microseconds a refused request may come again: when the `requests` and `tokens` that have to leave the
+/// line before it fits have left it, at the pace at which the line moved lately. Between 0.1 s and 10 minutes.
+constexpr std::int64_t retry_after_us(std::int64_t requests, std::int64_t tokens, double us_per_request, double us_per_token) {
+  const double us = std::max(static_cast<double>(requests) * us_per_request, static_cast<double>(tokens) * us_per_token);
+  return static_cast<std::int64_t>(std::clamp(us, 1e5, 6e8));
+}
+
+static_assert(retry_after_us(/*requests=*/1, /*tokens=*/0, /*us_per_request=*/400'000, /*us_per_token=*/1'000) == 400'000);
+static_assert(retry_after_us(1, 3'000, 400'000, 1'000) == 3'000'000);
+static_assert(retry_after_us(0, 0, 400'000, 1'000) == 100'000);
+
 /// How many of the `behind` tokens of one sequence run in this step.
 ///
 ///   done    tokens already in the KV cache
@@ -36,21 +84,21 @@ static_assert(kept_for(/*behind=*/20, /*budget=*/512, /*n=*/2) == 20);
 static_assert(kept_for(300, 512, 2) == 0);
 static_assert(kept_for(1, 2, 3) == 0);
 
-/// Who goes first, and so who is preempted last.
-struct Rank {
-  int priority = 0;
-  std::int64_t arrival = 0;
-};
+/// The least that the first prefill of a step gets, however little time is left: up to the next block boundary.
+/// Otherwise decodes that fill the bound alone would keep every prompt waiting for good.
+constexpr int least_tokens(int done, int block) { return block - done % block; }
 
-constexpr bool runs_before(Rank a, Rank b) {
-  return a.priority != b.priority ? a.priority > b.priority : a.arrival < b.arrival;
-}
-
-static_assert(runs_before({.priority = 1, .arrival = 9}, {.priority = 0, .arrival = 1}));
-static_assert(runs_before({0, 1}, {0, 9}));
+static_assert(least_tokens(/*done=*/64, /*block=*/32) == 32);
+static_assert(least_tokens(70, 32) == 26);
 
 /// Blocks that stay free when a sequence is admitted. One that was preempted before leaves each of the `running` ones
 /// room for its next block: it would otherwise come back only to be preempted again within a block's length.
 constexpr int spare_blocks(bool preempted_before, int running) { return preempted_before ? running : 0; }
+
+/// Whether a sequence leaves its next block to another one that has been about to compute it for `idle_plans` plans and did
+/// not move, though steps had room. Then it computes the block itself: waiting saves work, it must not cost a first token.
+constexpr bool keeps_waiting(int idle_plans) { return idle_plans < 4; }
+
+static_assert(keeps_waiting(/*idle_plans=*/0) && !keeps_waiting(4));
 
 }  // namespace millrace::sched

@@ -26,6 +26,29 @@ std::string describe(const StepPlan& step) {
   return out.empty() ? " nothing" : out;
 }
 
+std::string_view held_name(Held held) {
+  switch (held) {
+    case Held::nothing:
+      return "nobody waits";
+    case Held::slots:
+      return "no slot";
+    case Held::schedule:
+      return "not their turn";
+    case Held::blocks:
+      return "no blocks";
+  }
+  return "";
+}
+
+/// The causes of the prompt tokens that were computed.
+std::string describe(const Progress& p) {
+  std::string out;
+  for (std::size_t c = 0; c < p.causes.size(); ++c)
+    if (p.causes[c] > 0) out += fmt::format(" {} {}", kv::to_string(static_cast<kv::MissCause>(c)), p.causes[c]);
+  if (p.diverged_at >= 0) out += fmt::format(" at {} known {}", p.diverged_at, p.known);
+  return out;
+}
+
 class Story {
  public:
   /// The line with its answer.
@@ -51,6 +74,12 @@ class Story {
       const Progress p = scheduler_->progress(id);
       return fmt::format("cost {} computed {} cached {} preempted {}", name_of(id), p.computed, p.cached,
                          p.preemptions);
+    }
+    if (verb == "now") return now_us_ = std::int64_t{1000} * number(), line;
+    if (verb == "held") return verb + held_;
+    if (verb == "why") {
+      const SeqId id = seq();
+      return fmt::format("why {}{}", name_of(id), describe(scheduler_->progress(id)));
     }
     if (verb == "blocks") {
       const auto& pool = groups_->pool(0);
@@ -83,6 +112,10 @@ class Story {
     std::vector<kv::GroupSpec> specs = {{block_tokens, 0, blocks}};
     for (std::string option = word(); !option.empty(); option = word()) {
       if (option == "rows") limits.step_outputs = number();
+      if (option == "max-step-ms") limits.max_step_us = std::int64_t{1000} * number();
+      if (option == "max-wait-ms") limits.max_wait_us = std::int64_t{1000} * number();
+      if (option == "serial") limits.schedule = Schedule::serial;
+      if (option == "static") limits.schedule = Schedule::static_;
       if (option == "window") {
         const int window = number();
         specs.push_back({block_tokens, window, number()});
@@ -99,8 +132,13 @@ class Story {
     spec.prompt.resize(static_cast<std::size_t>(number()));
     std::iota(spec.prompt.begin(), spec.prompt.end(), first);
     spec.max_new = number();
+    spec.arrival_us = now_us_;
     for (std::string option = word(); !option.empty(); option = word()) {
       if (option == "priority") spec.priority = number();
+      if (option == "tenant") spec.tenant = number();
+      if (option == "weight") spec.tenant_weight = number();
+      if (option == "ttft-ms") spec.ttft_slo_us = std::int64_t{1000} * number();
+      if (option == "tpot-ms") spec.tpot_slo_us = std::int64_t{1000} * number();
       if (option == "salt") spec.salt = static_cast<std::uint64_t>(number());
       if (option == "rows") spec.prompt_rows = Outputs::all;
       if (option == "hidden") spec.prompt_rows = Outputs::hidden;
@@ -129,9 +167,12 @@ class Story {
   }
 
   std::string submit() {
-    scheduler_->plan(in_flight_.emplace_back());
+    StepPlan& step = in_flight_.emplace_back();
+    scheduler_->plan(step, now_us_);
     scheduler_->check_invariants();
-    return describe(in_flight_.back());
+    held_ = fmt::format(" {}{}{}", held_name(step.held), step.idle_slots > 0 ? fmt::format(" idle:{}", step.idle_slots) : "",
+                       step.decodes_over_bound ? " decodes-over-bound" : "");
+    return describe(step);
   }
 
   void commit() {
@@ -139,7 +180,7 @@ class Story {
     std::vector<std::span<const TokenId>> accepted;
     for (const Slice& slice : step.slices)
       accepted.push_back(slice.draws ? std::span<const TokenId>(answer_) : std::span<const TokenId>());
-    scheduler_->commit(step, accepted);
+    scheduler_->commit(step, accepted, {.now_us = now_us_});
     in_flight_.pop_front();
     scheduler_->check_invariants();
   }
@@ -149,6 +190,8 @@ class Story {
   std::optional<Scheduler> scheduler_;
   std::deque<StepPlan> in_flight_;
   std::vector<TokenId> answer_ = {9};
+  std::int64_t now_us_ = 0;
+  std::string held_;
 };
 
 }  // namespace

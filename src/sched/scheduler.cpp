@@ -14,7 +14,8 @@ constexpr int kStepsInFlight = 2;
 
 }  // namespace
 
-Scheduler::Scheduler(Limits limits, kv::CacheGroups& groups) : limits_(limits), groups_(groups) {
+Scheduler::Scheduler(Limits limits, kv::CacheGroups& groups)
+    : limits_(limits), groups_(groups), no_tables_(groups.make_tables()) {
   MILLRACE_CHECK(limits.max_running >= 1, "max_running must be positive");
   // Then a step that has a prefill to run has a token and a row left for it beside all decodes.
   MILLRACE_CHECK(limits.step_tokens >= limits.max_running, "a step must hold a token of each running sequence");
@@ -25,10 +26,14 @@ Scheduler::Scheduler(Limits limits, kv::CacheGroups& groups) : limits_(limits), 
 Result<void> Scheduler::add(SeqId id, SequenceSpec spec) {
   MILLRACE_CHECK(!spec.prompt.empty() && spec.max_new >= 0, "an empty prompt or a negative count is refused before");
   MILLRACE_CHECK(spec.prompt_rows != Outputs::last, "prompt rows are none, all or hidden");
+  MILLRACE_CHECK(spec.tenant_weight >= 1 && spec.ttft_slo_us >= 0 && spec.tpot_slo_us >= 0, "a weight is positive, a wish not negative");
   MILLRACE_TRY_VOID(admission_.check(std::ssize(spec.prompt), spec));
   auto seq = std::make_unique<Sequence>();
   seq->id = id;
-  seq->rank = {spec.priority, arrivals_++};
+  seq->rank = {.priority = spec.priority, .arrival = arrivals_++};
+  seq->tenant = tenants_.join(spec.tenant);
+  seq->due_us = spec.ttft_slo_us > 0 ? spec.arrival_us + spec.ttft_slo_us : kNever;
+  seq->waiting_since_us = spec.arrival_us;
   seq->prompt_tokens = static_cast<int>(spec.prompt.size());
   const int most = seq->prompt_tokens + spec.max_new;
   seq->tokens = std::move(spec.prompt);
@@ -37,7 +42,7 @@ Result<void> Scheduler::add(SeqId id, SequenceSpec spec) {
   spec.shares = spec.shares && !spec.whole;
   seq->spec = std::move(spec);
   seq->tables = groups_.make_tables(most);
-  waiting_.insert(std::ranges::upper_bound(waiting_, seq->rank, runs_before, &Sequence::rank), seq.get());
+  waiting_.push_back(seq.get());
   const bool is_new = seqs_.emplace(id, std::move(seq)).second;
   MILLRACE_CHECK(is_new, "sequence " + std::to_string(id.value) + " was added twice");
   return {};
@@ -48,19 +53,24 @@ void Scheduler::remove(SeqId id) {
   if (found == seqs_.end()) return;
   Sequence* seq = found->second.get();
   groups_.release(seq->tables);
+  Tenants::leave(seq->tenant);
   std::erase(seq->running ? running_ : waiting_, seq);
   seqs_.erase(found);
 }
 
-void Scheduler::commit(const StepPlan& step, std::span<const std::span<const TokenId>> accepted) {
+void Scheduler::commit(const StepPlan& step, std::span<const std::span<const TokenId>> accepted, StepTimes times) {
   MILLRACE_CHECK(accepted.size() == step.slices.size(), "commit needs the accepted tokens of each slice");
+  if (times.step_us > 0 && step.work.tokens > 0) cost_.observe(step.work, static_cast<double>(times.step_us));
   for (std::size_t i = 0; i < step.slices.size(); ++i) {
     const Slice& slice = step.slices[i];
     const auto found = seqs_.find(slice.seq);
     if (found == seqs_.end()) continue;  // removed while the step ran
     Sequence& seq = *found->second;
     const int end = slice.first + slice.count;
-    seq.count_prompt(end, seq.computed);
+    const int computed_before = seq.computed;
+    seq.count_computed(end);
+    seq.tenant->served += charge(seq.computed - computed_before, static_cast<int>(accepted[i].size()), seq.spec.tenant_weight);
+    if (slice.draws) seq.due_us = seq.spec.tpot_slo_us > 0 ? times.now_us + seq.spec.tpot_slo_us : kNever;
     // A row of a preempted sequence is as good as any; one from before a rewind is not.
     const bool counts = slice.draws && end - slice.drafts == seq.accepted();
     const int disproved = counts ? accept(seq, slice, accepted[i]) : slice.drafts;
@@ -80,7 +90,7 @@ int Scheduler::accept(Sequence& seq, const Slice& slice, std::span<const TokenId
   while (agreed < drafts.size() && agreed < accepted.size() && drafts[agreed] == accepted[agreed]) ++agreed;
   seq.drop_drafts();
   seq.tokens.insert(seq.tokens.end(), accepted.begin(), accepted.end());
-  MILLRACE_CHECK(seq.known() <= seq.prompt_tokens + seq.spec.max_new,
+  MILLRACE_CHECK(seq.known() <= seq.most(),
                  "sequence " + std::to_string(seq.id.value) + " has more tokens than were admitted");
   return slice.drafts - static_cast<int>(agreed);
 }
@@ -114,14 +124,20 @@ void Scheduler::fork(SeqId parent_id, SeqId child_id, int keep, std::span<const 
   MILLRACE_CHECK(keep >= parent.prompt_tokens && keep <= parent.accepted(), "a fork keeps at least the prompt");
   MILLRACE_CHECK(keep + static_cast<int>(own.size()) <= parent.prompt_tokens + parent.spec.max_new,
                  "a fork has more tokens than were admitted");
+  const int most = parent.prompt_tokens + parent.spec.max_new;
   auto child = std::make_unique<Sequence>(parent);
+  child->tokens.reserve(static_cast<std::size_t>(most));  // as in add()
   child->id = child_id;
-  child->rank.arrival = arrivals_++;
+  child->rank = {.priority = parent.rank.priority, .arrival = arrivals_++};
+  child->tenant = tenants_.join(parent.spec.tenant);
+  child->waiting_since_us = now_us_;
   child->drop_drafts();
   child->tokens.resize(static_cast<std::size_t>(keep));
   child->tokens.insert(child->tokens.end(), own.begin(), own.end());
   child->rows_asked = child->prompt_tokens;  // they were the parent's
   child->preemptions = child->computed = child->cached = child->counted = 0;
+  child->causes = {};
+  child->unexplained = true;
   child->running = parent.running && n_running() < limits_.max_running;
   child->done = child->planned = 0;
   if (child->running) {
@@ -130,11 +146,11 @@ void Scheduler::fork(SeqId parent_id, SeqId child_id, int keep, std::span<const 
     child->planned = child->done;
     child->count_prompt(child->done, child->cached);
   } else {
-    child->tables = groups_.make_tables(child->prompt_tokens + child->spec.max_new);
+    child->tables = groups_.make_tables(most);
   }
   child->fresh = std::max(child->behind(), 1);
   auto& list = child->running ? running_ : waiting_;
-  list.insert(std::ranges::upper_bound(list, child->rank, runs_before, &Sequence::rank), child.get());
+  list.insert(child->running ? std::ranges::upper_bound(list, child->rank, runs_before, &Sequence::rank) : list.end(), child.get());
   const bool is_new = seqs_.emplace(child_id, std::move(child)).second;
   MILLRACE_CHECK(is_new, "sequence " + std::to_string(child_id.value) + " was added twice");
 }
@@ -145,7 +161,14 @@ std::span<const BlockId> Scheduler::blocks(SeqId id, int group) const {
 
 Progress Scheduler::progress(SeqId id) const {
   const Sequence& seq = at(id);
-  return {seq.computed, seq.cached, seq.preemptions, seq.accepted()};
+  const bool diverged = seq.misses.diverged && seq.misses.new_from < seq.counted;
+  return {.computed = seq.computed,
+          .cached = seq.cached,
+          .causes = seq.causes,
+          .diverged_at = diverged ? seq.misses.new_from : -1,
+          .known = diverged ? seq.misses.known : -1,
+          .preemptions = seq.preemptions,
+          .accepted = seq.accepted()};
 }
 
 const Sequence& Scheduler::at(SeqId id) const {
@@ -159,8 +182,8 @@ void Scheduler::check_invariants() const {
   for (const auto& [id, seq] : seqs_) tables.push_back(&seq->tables);
   groups_.check_invariants(tables);
   MILLRACE_CHECK(running_.size() + waiting_.size() == seqs_.size(), "a sequence is in no line");
+  MILLRACE_CHECK(std::ranges::is_sorted(running_, runs_before, &Sequence::rank), "running sequences are out of order");
   for (const auto* line : {&running_, &waiting_}) {
-    MILLRACE_CHECK(std::ranges::is_sorted(*line, runs_before, &Sequence::rank), "a line is out of order");
     for (const Sequence* seq : *line) {
       MILLRACE_CHECK(seq->running == (line == &running_), "a sequence stands in the wrong line");
       MILLRACE_CHECK(seq->done <= seq->planned && seq->planned <= seq->known(), "a sequence is ahead of itself");

@@ -19,6 +19,8 @@
 #include "base/result.h"
 #include "kv/cache_groups.h"
 #include "sched/admission.h"
+#include "sched/cache_state.h"
+#include "sched/cost_model.h"
 #include "sched/sequence.h"
 
 namespace millrace::sched {
@@ -34,17 +36,40 @@ struct Slice {
   int adapter = 0;
   int drafts = 0;  // that many of its last tokens are proposals, to be accepted or not
   int epoch = 0;   // of the sequence, when the slice was planned
+  bool decode = false;
+};
+
+/// Why sequences wait that do not run.
+enum class Held : std::uint8_t {
+  nothing,
+  slots,     // max_running sequences run
+  schedule,  // serial or static: others are not through
+  blocks,    // the KV cache is full
 };
 
 struct StepPlan {
-  std::vector<Slice> slices;          // decodes first, then prefills; each oldest first
+  std::vector<Slice> slices;          // decodes first, oldest first; then prefills as their turns come
   std::vector<SeqId> preempted;       // lost their blocks in this step; will run again later
   std::vector<kv::BlockCopy> copies;  // to do before the step runs
+
+  StepWork work;
+  double decodes_us = 0;            // what its decodes were expected to take alone
+  bool decodes_over_bound = false;  // and that this is more than a step may take
+  Held held = Held::nothing;        // what keeps the next one in line from running
+  int idle_slots = 0;               // static: members of the batch that have ended
+};
+
+/// When a step ended and how long it ran. Zeros: nobody measured, and nothing is learned.
+struct StepTimes {
+  std::int64_t now_us = 0, step_us = 0;
 };
 
 /// What a sequence has cost so far. computed + cached == prompt tokens once the prompt is through, preempted or not.
 struct Progress {
   int computed = 0, cached = 0;  // prompt tokens
+  kv::MissCounts causes{};       // of the computed ones
+  int diverged_at = -1;          // the position where the prompt left what is known, if it did
+  TokenId known = -1;            // and what stands there in the nearest that is known
   int preemptions = 0;
   int accepted = 0;  // prompt and generated tokens, without drafts
 };
@@ -65,11 +90,16 @@ class Scheduler {
 
   /// The next step into `step`, whose memory is used again. May be called again before the commit of the step before
   /// (one step runs, one more waits). Empty only when nothing can run that is not in flight already.
-  void plan(StepPlan& step);
+  /// `now_us` never goes back; without it nobody is late.
+  void plan(StepPlan& step, std::int64_t now_us = 0);
 
   /// The step ran; steps are committed in the order of their plans. accepted[i]: the tokens that follow slice i, for
   /// slices that draw; none, one or more. With drafts, those that agree stay in the cache.
-  void commit(const StepPlan& step, std::span<const std::span<const TokenId>> accepted);
+  void commit(const StepPlan& step, std::span<const std::span<const TokenId>> accepted, StepTimes times = {});
+
+  /// A step that belongs to no sequence took `us`: calibration.
+  void learn(const StepWork& work, double us) { cost_.observe(work, us); }
+  const CostModel& cost() const { return cost_; }
 
   /// Adds tokens that may follow, to be verified by the next step. The sequence is one behind.
   void propose(SeqId id, std::span<const TokenId> drafts);
@@ -90,6 +120,9 @@ class Scheduler {
   int n_running() const { return static_cast<int>(running_.size()); }
   int n_waiting() const { return static_cast<int>(waiting_.size()); }
 
+  /// O(blocks): for whoever looks into the cache, not for each step.
+  CacheState cache_state() const;
+
   /// CHECKs that every block is accounted for. O(blocks); for tests.
   void check_invariants() const;
 
@@ -97,14 +130,30 @@ class Scheduler {
   struct Room {
     int tokens = 0, rows = 0;
   };  // left in the step that is being planned
+  struct Share {
+    int tokens = 0;
+    double us = 0;
+    void operator+=(const Share& other) { tokens += other.tokens, us += other.us; }
+    void operator-=(const Share& other) { tokens -= other.tokens, us -= other.us; }
+  };  // of it
 
   const Sequence& at(SeqId id) const;
   Sequence& at(SeqId id) { return const_cast<Sequence&>(std::as_const(*this).at(id)); }
   void plan_decodes(StepPlan& step);
   void plan_prefills(StepPlan& step);
-  void admit();
+  void promote();
+  void admit(StepPlan& step);
+  Sequence& next_in_line() const;
+  bool start(Sequence& seq);
   bool fits(const Sequence& seq) const;
+  bool shelter_fits(const Sequence& seq) const;
+  Turn turn_of(const Sequence& seq) const;
+  double left_us(const StepPlan& step) const;
   int match(Sequence& seq);
+  void explain(Sequence& seq);
+  bool waits_for_prefix(Sequence& seq) const;
+  const Sequence* who_computes_next_block(const Sequence& seq) const;
+  int in_blocks(const Sequence& seq, int count) const;
   bool place(Sequence& seq, int count, StepPlan& step);
   void preempt(Sequence& seq, StepPlan& step);
   void give_up_cache(Sequence& seq);
@@ -114,10 +163,17 @@ class Scheduler {
   kv::CacheGroups& groups_;
   Admission admission_;
   std::unordered_map<SeqId, std::unique_ptr<Sequence>> seqs_;
-  std::vector<Sequence*> waiting_;   // by rank
+  std::vector<Sequence*> waiting_;   // in no order: whose turn it is depends on the moment
   std::vector<Sequence*> running_;   // by rank
   std::vector<Sequence*> prefills_;  // scratch of plan
+  const kv::BlockTables no_tables_;
+  Tenants tenants_;
+  CostModel cost_;
   Room room_;
+  double bound_us_ = 0;      // of the step that is being planned; 0 = none
+  std::int64_t now_us_ = 0;  // of the last plan
+  int batch_slots_ = 0;      // static: sequences that the batch began with
+  bool had_room_ = false;  // the last step, for a block more
   std::int64_t arrivals_ = 0;
 };
 

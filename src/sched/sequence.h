@@ -8,7 +8,9 @@
 
 #include "base/ids.h"
 #include "kv/cache_groups.h"
+#include "sched/order.h"
 #include "sched/policy.h"
+#include "sched/tenants.h"
 
 namespace millrace::sched {
 
@@ -29,12 +31,19 @@ struct SequenceSpec {
   bool shares = true;                   // uses and publishes cached blocks
   std::uint64_t salt = 0;               // sequences share only within one salt
   int adapter = 0;
+
+  int tenant = 0, tenant_weight = 1;              // equal turns go to the tenant that had least for its weight
+  std::int64_t arrival_us = 0;                    // on the clock of plan()
+  std::int64_t ttft_slo_us = 0, tpot_slo_us = 0;  // wished: arrival to first token, token to token; 0 = no wish
 };
 
 struct Sequence {
   SeqId id;
   SequenceSpec spec;  // its prompt moved to `tokens`
   Rank rank;
+  Tenant* tenant = nullptr;
+  std::int64_t due_us = kNever;        // when its next token should be there
+  std::int64_t waiting_since_us = 0;
   int prompt_tokens = 0;
   std::vector<TokenId> tokens;  // accepted ones, then n_drafts proposed ones
   int n_drafts = 0;
@@ -48,11 +57,18 @@ struct Sequence {
   int fresh = 1;       // tokens that the last commit or propose added: behind by no more is a decode
   int rows_asked = 0;  // prompt positions whose rows are planned or delivered
 
+  int idle_waits = 0;   // plans in a row in which who computes its next block had room and did not move
+  int awaited_at = -1;  // where that one was then
+
   int counted = 0;  // prompt positions in `computed` or `cached`
   int computed = 0, cached = 0, preemptions = 0;
+  kv::Misses misses;         // of the positions that are computed next
+  bool unexplained = true;   // they are out of date: more of the prompt was found in the cache since
+  kv::MissCounts causes{};   // computed prompt positions by cause
 
   int known() const { return static_cast<int>(tokens.size()); }
   int accepted() const { return known() - n_drafts; }
+  int most() const { return prompt_tokens + spec.max_new; }  // tokens it may come to
   int behind() const { return known() - planned; }
   bool in_flight() const { return planned != done; }
   bool is_decode() const { return behind() > 0 && behind() <= fresh; }
@@ -72,6 +88,11 @@ struct Sequence {
     const int upto = std::max(counted, std::min(end, prompt_tokens));
     bucket += upto - counted;
     counted = upto;
+  }
+  void count_computed(int end) {
+    const int first = counted;
+    count_prompt(end, computed);
+    kv::add(causes, misses, first, counted);
   }
 
   void drop_drafts() {

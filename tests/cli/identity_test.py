@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Logits are the same bytes for every chunk size, thread count and set of batch mates, through the whole program:
+"""Logits are the same bytes for every chunk size, thread count and set of batch mates, block size and schedule, through the whole program:
 llama and qwen2, each weight format, each KV format, each instruction set of this machine (A15, A21)."""
 import hashlib
 import itertools
@@ -27,8 +27,10 @@ class Identity(Case):
         runs = 0
         for model, kv, isa in itertools.product(MODELS, ("f32", "f16", "bf16", "int8"), isas):
             tokens = ",".join(str(pick.randrange(3, 300)) for _ in range(TOKENS))
-            grid = [(512, 1, 0), (1, 2, 0), (7, 1, 5), (64, 2, 5), (7, 2, 0), (512, 2, 5), (3, 3, 2)]
-            digests = {self.digest(model, tokens, kv=kv, isa=isa, chunk=chunk, threads=threads, batch_with=mates) for chunk, threads, mates in grid}
+            grid = [(512, 1, 0, 32, "serial"), (1, 2, 0, 8, "mixed"), (7, 1, 5, 32, "static"), (64, 2, 5, 16, "serial"), (7, 2, 0, 64, "mixed"),
+                    (512, 2, 5, 128, "static"), (3, 3, 2, 256, "mixed")]
+            digests = {self.digest(model, tokens, kv=kv, isa=isa, chunk=chunk, threads=threads, batch_with=mates, block_tokens=block, schedule=schedule)
+                       for chunk, threads, mates, block, schedule in grid}
             self.assertEqual(len(digests), 1, f"{model} kv {kv} isa {isa}: {tokens}")
             runs += len(grid)
         print(f"{runs} runs, 0 differing bytes")

@@ -21,12 +21,26 @@ class Scripted(Case):
     def test_json_has_the_fields_and_counts_the_end_token(self):  # A18
         answer = self.ok_json("run", self.model(STOP_EMOJI), "-p", "a", "--json")
         self.assertEqual(list(answer), ["text", "ids", "prompt_ids", "finish_reason", "prompt_tokens", "completion_tokens", "ttft_ms",
-                                        "prefill_tokens_per_s", "decode_tokens_per_s"])
+                                        "prefill_tokens_per_s", "decode_tokens_per_s", "cache"])
         self.assertEqual(answer["text"], "STOP😀")
         self.assertEqual(answer["ids"], [270, 271, 240, 159, 152, 128, EOS])
         self.assertEqual((answer["prompt_ids"], answer["prompt_tokens"], answer["completion_tokens"]), ([97], 1, 7))
         self.assertEqual(answer["finish_reason"], "stop")
         self.assertGreater(answer["ttft_ms"], 0)
+
+    def test_every_prompt_token_is_cached_or_has_a_cause(self):  # A16
+        model = self.model({"97": 98})
+        shared, other = "x" * 40, "x" * 36 + "a" * 9
+        lines = self.ok("run", model, *["-p", shared] * 3, "-p", other, "-n", "2", "--json", "--block-tokens", "8").splitlines()
+        reports = [json.loads(line) for line in lines]
+        for report in reports:
+            cache = report["cache"]
+            self.assertEqual(list(cache["computed"]), ["first_seen", "diverged", "evicted", "salt", "partial_block", "disabled"])
+            self.assertEqual(cache["cached"] + sum(cache["computed"].values()), report["prompt_tokens"])
+        self.assertEqual([r["cache"]["cached"] for r in reports], [0, 32, 32, 32])
+        self.assertEqual(reports[0]["cache"]["computed"]["first_seen"], 40)
+        self.assertEqual(reports[3]["cache"]["computed"], {"first_seen": 0, "diverged": 9, "evicted": 0, "salt": 0, "partial_block": 4, "disabled": 0})
+        self.assertEqual(reports[3]["cache"]["diverged"], {"at": 36, "own": "a", "known": "x"})
 
     def test_text_streams_to_standard_output_and_speed_to_standard_error(self):
         done = millrace("run", self.model(STOP_EMOJI), "-p", "a")
@@ -55,6 +69,13 @@ class Scripted(Case):
         lines = self.ok("run", model, "-p", "a", "-p", "x", "-p", "ab", "--json").splitlines()
         self.assertEqual([json.loads(line)["text"] for line in lines], ["bcd", "y", "cd"])
         self.assertEqual(self.ok("run", model, "-p", "x", "-p", "c"), "--- prompt 1 of 2\ny\n--- prompt 2 of 2\nd\n")
+
+    def test_schedules_and_bounds_give_the_same_text(self):  # A21, P2
+        model = self.model({"97": 98, "98": 99, "99": 100, "120": 121})
+        for schedule in ("serial", "static", "mixed"):
+            for ms in (0, 0.001, 100):
+                lines = self.ok("run", model, "-p", "a", "-p", "x", "-p", "ab", "--json", "--schedule", schedule, "--max-step-ms", ms).splitlines()
+                self.assertEqual([json.loads(line)["text"] for line in lines], ["bcd", "y", "cd"], (schedule, ms))
 
     def test_a_chat_message_never_becomes_a_control_token(self):  # O2.9
         model = self.model({"10": 98})

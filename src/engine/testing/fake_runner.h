@@ -47,7 +47,7 @@ struct FakeRunnerOptions {
   int step_tokens = 64, step_outputs = 32, slices = 16;
   int workers = 1;  // threads that run a row task
   std::chrono::microseconds step_time{0};
-  std::function<bool(int step)> fails;  // steps count from 0
+  std::function<bool(int step)> fails;  // steps count from 0; called while the step runs
 };
 
 class FakeRunner : public model::Runner {

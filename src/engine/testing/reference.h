@@ -19,10 +19,11 @@ struct Answer {
   std::optional<Finish> finished;
   std::optional<Error> error;
   Usage usage;
+  CacheReport cache;
 };
 
-/// The answer by definition; stop strings are left to the caller.
-inline Answer answer_alone(const Request& request, const text::Tokenizer& tokenizer) {
+/// Answer number `number` by definition; stop strings are left to the caller.
+inline Answer answer_alone(const Request& request, const text::Tokenizer& tokenizer, std::uint64_t number = 0) {
   Answer answer;
   sampling::TokenCounts counts;
   for (const TokenId token : request.prompt) counts.add_prompt(token);
@@ -33,7 +34,7 @@ inline Answer answer_alone(const Request& request, const text::Tokenizer& tokeni
     auto row = row_of(state_after(tokens), kVocab);
     std::vector<std::byte> scratch(sampling::scratch_bytes(kVocab));
     sampling::Sampled sampled;
-    sampling::sample(row, {}, counts, request.sampling, {request.sampling.seed, 0, tokens.size()}, scratch, sampled);
+    sampling::sample(row, {}, counts, request.sampling, {request.sampling.seed, number, tokens.size()}, scratch, sampled);
     const TokenId token = sampled.token;
     counts.add_generated(token);
     tokens.push_back(token);
@@ -59,6 +60,7 @@ inline Answer read_all(Handle& handle) {
     answer.finished = event->finished;
     answer.error = event->error;
     answer.usage = event->usage;
+    answer.cache = event->cache;
   }
   return answer;
 }
