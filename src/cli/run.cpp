@@ -111,6 +111,7 @@ Result<int> run_run(const Options& options) {
     room.push_back(tokens);
     need.pool_tokens += in_blocks(static_cast<std::int64_t>(prompt.size()) + tokens);
   }
+  need.prints_memory = !options.kv_memory.empty();
   MILLRACE_TRY(session, start_session(std::move(bundle), config, options, need));
 
   watch_interrupts();

@@ -60,6 +60,11 @@ class BlockPool {
   int n_blocks() const { return static_cast<int>(blocks_.size()); }
   int block_tokens() const { return block_tokens_; }
 
+  /// What the pool itself keeps about one block, at most.
+  static std::int64_t bookkeeping_bytes(int block_tokens) {
+    return static_cast<std::int64_t>(sizeof(Block) + 3 * sizeof(int) + static_cast<std::size_t>(block_tokens) * sizeof(TokenId));
+  }
+
   /// CHECKs that each block is in one state and in that state's list. O(n); for tests and idle moments.
   void check_invariants() const;
 
