@@ -156,7 +156,7 @@ Result<int> run_bench(const Options& options) {
     ops.insert(ops.end(), later.begin(), later.end());
   }
   report.ops = std::move(ops);
-  const Session session = start_engine(std::move(bundle), config, std::move(model), need);
+  MILLRACE_TRY(session, start_engine(std::move(bundle), config, options, std::move(model), need));
   Bench bench(*session.engine, config.vocab_size);
   MILLRACE_TRY(prefill, bench.prefill(kPrefillTokens));
   report.add_prefill(kPrefillTokens, prefill);

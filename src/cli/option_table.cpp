@@ -45,6 +45,11 @@ std::string memory_amount_check(const std::string& text) {
   return parsed ? "" : parsed.error().message;
 }
 
+std::string byte_size_check(const std::string& text) {
+  const auto parsed = parse_byte_size(text);
+  return parsed ? "" : parsed.error().message;
+}
+
 constexpr std::string_view kModelHelp = "a .gguf file (the first of a split set stands for all), a folder with\n"
                                         "config.json, or a name that `millrace fetch` knows";
 
@@ -138,6 +143,12 @@ const auto kTable = std::to_array<OptionRow>({
     {.name = "kv-memory", .value = "<size>", .group = Group::memory, .field = &Options::kv_memory, .commands = kGenerate | kBench,
      .help = "room for keys and values: 4GiB, 500MB, or 30% of what is free after\nthe weights", .check = memory_amount_check,
      .shown = kv_memory_default},
+    {.name = "kv-disk", .value = "<folder>", .group = Group::memory, .field = &Options::kv_disk, .commands = kGenerate,
+     .help = "keep keys and values of prompts there, also after the end: a later\ncall whose prompt starts alike does not compute them again",
+     .shown = [](Command) { return "nowhere"s; }},
+    {.name = "kv-disk-size", .value = "<size>", .group = Group::memory, .field = &Options::kv_disk_size, .commands = kGenerate,
+     .help = "room in that folder; what was used least recently is removed", .check = byte_size_check,
+     .shown = own_default<&Options::kv_disk_size>},
     {.name = "context", .value = "<tokens>", .group = Group::memory, .field = &Options::context,
      .commands = kGenerate | kInspect, .help = "room for prompt plus answer", .least = 1, .most = 1 << 30,
      .shown = context_default},

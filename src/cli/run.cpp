@@ -34,6 +34,7 @@ nlohmann::ordered_json to_json(const Answer& answer) {
   object["prompt_ids"] = answer.prompt_ids;
   object["finish_reason"] = engine::to_string(answer.finish);
   object["prompt_tokens"] = answer.usage.prompt_tokens;
+  object["cached_tokens"] = answer.usage.cached_tokens;
   object["completion_tokens"] = answer.usage.completion_tokens;
   object["ttft_ms"] = static_cast<double>(answer.usage.ttft_us) / 1000;
   object["prefill_tokens_per_s"] = prefill_rate(answer.usage);
@@ -111,7 +112,7 @@ Result<int> run_run(const Options& options) {
     room.push_back(tokens);
     need.pool_tokens += in_blocks(static_cast<std::int64_t>(prompt.size()) + tokens);
   }
-  need.prints_memory = !options.kv_memory.empty();
+  need.prints_memory = !options.kv_memory.empty() || !options.kv_disk.empty();
   MILLRACE_TRY(session, start_session(std::move(bundle), config, options, need));
 
   watch_interrupts();

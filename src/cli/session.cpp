@@ -7,6 +7,7 @@
 #include "cli/output.h"
 #include "device/memory_info.h"
 #include "device/topology.h"
+#include "engine/kv_disk.h"
 #include "kv/block_pool.h"
 
 namespace millrace::cli {
@@ -65,7 +66,7 @@ Result<MemoryLedger> ledger_of(const ModelBundle& bundle, const model::ModelConf
                       .program_bytes = device::resident_bytes(),
                       .weights_bytes = memory.weights_bytes,
                       .plans_bytes = memory.arena_bytes,
-                      .scratch_bytes = memory.scratch_bytes + memory.results_bytes,
+                      .scratch_bytes = memory.scratch_bytes + memory.results_bytes + (options.kv_disk.empty() ? 0 : engine::kKvDiskBufferBytes),
                       .kv_bytes = memory.kv_bytes + bookkeeping_bytes(tokens),
                       .kv_tokens = tokens,
                       .kv_format = options.kv};
@@ -96,20 +97,25 @@ Result<std::unique_ptr<model::Model>> load_weights(const ModelBundle& bundle, co
   return model;
 }
 
-Session start_engine(ModelBundle bundle, const model::ModelConfig& config, std::unique_ptr<model::Model> model, const Need& need) {
-  engine::EngineOptions options;
-  options.step_tokens = need.step_tokens;
-  options.max_running = need.max_running;
-  options.prefix_sharing = need.prefix_sharing;
+Result<Session> start_engine(ModelBundle bundle, const model::ModelConfig& config, const Options& options, std::unique_ptr<model::Model> model, const Need& need) {
+  engine::EngineOptions made;
+  made.step_tokens = need.step_tokens;
+  made.max_running = need.max_running;
+  made.prefix_sharing = need.prefix_sharing;
+  if (!options.kv_disk.empty()) {
+    MILLRACE_TRY(most_bytes, parse_byte_size(options.kv_disk_size));
+    MILLRACE_TRY(disk, engine::KvDisk::open({options.kv_disk, most_bytes}, model->info()));
+    made.kv_disk = std::move(disk);
+  }
   Session session{std::move(bundle), config, nullptr};
-  session.engine = std::make_unique<engine::Engine>(std::move(model), *session.bundle.tokenizer, options);
-  return session;
+  session.engine = std::make_unique<engine::Engine>(std::move(model), *session.bundle.tokenizer, made);
+  return Result<Session>(std::move(session));
 }
 
 Result<Session> start_session(ModelBundle bundle, const model::ModelConfig& config, const Options& options, const Need& need) {
   MILLRACE_TRY(fitted, within_memory(bundle, config, options, need));
   MILLRACE_TRY(model, load_weights(bundle, config, options, fitted));
-  return start_engine(std::move(bundle), config, std::move(model), fitted);
+  return start_engine(std::move(bundle), config, options, std::move(model), fitted);
 }
 
 std::int64_t pool_tokens(const Session& session) {

@@ -63,7 +63,8 @@ Result<Need> within_memory(const ModelBundle& bundle, const model::ModelConfig& 
 /// With a progress bar on a terminal.
 Result<std::unique_ptr<model::Model>> load_weights(const ModelBundle& bundle, const model::ModelConfig& config, const Options& options, const Need& need);
 
-Session start_engine(ModelBundle bundle, const model::ModelConfig& config, std::unique_ptr<model::Model> model, const Need& need);
+/// Errors: those of engine::KvDisk::open.
+Result<Session> start_engine(ModelBundle bundle, const model::ModelConfig& config, const Options& options, std::unique_ptr<model::Model> model, const Need& need);
 
 /// All three.
 Result<Session> start_session(ModelBundle bundle, const model::ModelConfig& config, const Options& options, const Need& need);
