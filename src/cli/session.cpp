@@ -84,6 +84,7 @@ Result<Need> within_memory(const ModelBundle& bundle, const model::ModelConfig& 
   }
   MILLRACE_TRY(ledger, ledger_of(bundle, config, options, need));
   MILLRACE_TRY_VOID(check_fits(ledger));
+  if (!options.kv_disk.empty()) MILLRACE_TRY_VOID(engine::KvDisk::check_folder(options.kv_disk));
   if (need.prints_memory) std::fputs(ledger_text(ledger).c_str(), stderr);
   return need;
 }

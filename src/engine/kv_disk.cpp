@@ -46,18 +46,29 @@ bool is_ours(std::string_view name) {
   return take_hex(name) && take_hex(name) && name == kEnding;
 }
 
+/// Its time of change says when it was used last. The clock's own time: that of the file system may stand still for
+/// milliseconds.
+void set_used(const std::string& path) {
+  timespec times[2] = {{0, UTIME_OMIT}, {}};
+  ::clock_gettime(CLOCK_REALTIME, &times[1]);
+  (void)::utimensat(AT_FDCWD, path.c_str(), times, 0);
+}
+
 /// Behind everybody who answers somebody: writing can wait.
 void lower_own_priority() { (void)::setpriority(PRIO_PROCESS, static_cast<id_t>(::syscall(SYS_gettid)), 10); }
 
 }  // namespace
 
-Result<std::unique_ptr<KvDisk>> KvDisk::open(KvDiskOptions options, const model::RunnerInfo& info) {
+Result<void> KvDisk::check_folder(const std::string& folder) {
   std::error_code failure;
-  fs::create_directories(options.folder, failure);
-  if (failure) return error(Code::invalid_argument, "cannot make the folder '{}': {}", options.folder, failure.message());
-  if (::access(options.folder.c_str(), R_OK | W_OK | X_OK) != 0)
-    return error(Code::invalid_argument, "cannot write to the folder '{}': {}", options.folder, std::strerror(errno));
-  if (!fs::is_directory(options.folder, failure)) return error(Code::invalid_argument, "'{}' is no folder", options.folder);
+  fs::create_directories(folder, failure);
+  if (failure) return error(Code::invalid_argument, "cannot make the folder '{}': {}", folder, failure.message());
+  if (::access(folder.c_str(), R_OK | W_OK | X_OK) != 0) return error(Code::invalid_argument, "cannot write to the folder '{}': {}", folder, std::strerror(errno));
+  return {};
+}
+
+Result<std::unique_ptr<KvDisk>> KvDisk::open(KvDiskOptions options, const model::RunnerInfo& info) {
+  MILLRACE_TRY_VOID(check_folder(options.folder));
   std::unique_ptr<KvDisk> disk(new KvDisk(std::move(options), KvShape::of(info)));
   disk->scan();
   disk->writer_ = std::thread([self = disk.get()] { self->write_all_in_line(); });
@@ -182,24 +193,24 @@ void KvDisk::write(const KvBlock& block) {
   const std::string name = file_name(key);
   std::vector<int> n_blocks(shape_.groups.size());
   n_blocks[static_cast<std::size_t>(block.group)] = 1;
-  const auto write_file = [&]() -> Result<std::int64_t> {
+  const auto write_file = [&]() -> Result<void> {
     MILLRACE_TRY(file, KvFileWriter::create(path(name), shape_, {}, n_blocks));
     MILLRACE_TRY_VOID(file.append(block));
-    MILLRACE_TRY_VOID(file.commit(OutputFile::Commit::quick));
-    return file.bytes();
+    return file.commit(OutputFile::Commit::quick);
   };
-  const std::int64_t about = record_bytes(block.group) + 1024;
-  if (about > options_.most_bytes) return metrics_.dropped_total.add();
-  make_room(about);
+  const std::int64_t bytes = shape_.header_bytes(0) + record_bytes(block.group);
+  if (bytes > options_.most_bytes) return metrics_.dropped_total.add();
+  make_room(bytes);
   const auto written = write_file();
   if (!written) {
     metrics_.dropped_total.add();
     if (!std::exchange(failed_, true)) log_warn("a block is not kept on disk, and others may be lost like it", {{"error", written.error().message}});
     return;
   }
+  set_used(path(name));
   metrics_.written_total.add();
   const std::lock_guard lock(mutex_);
-  add({name, *written, key});
+  add({name, bytes, key});
   metrics_.bytes.set(bytes_);
 }
 
@@ -239,7 +250,7 @@ std::optional<KvBlock> KvDisk::load(int group, const kv::BlockContent& wanted) {
     block = error(Code::corrupt_data, "'{}' holds another block than its name says", file);
   if (block) {
     metrics_.loaded_total.add();
-    (void)::utimensat(AT_FDCWD, file.c_str(), nullptr, 0);  // used now: removed later
+    set_used(file);
   } else if (!gone) {
     metrics_.damaged_total.add();
     log_warn("a block on disk is ignored", {{"error", block.error().message}});

@@ -42,7 +42,10 @@ struct KvDiskMetrics {
 
 class KvDisk {
  public:
-  /// Makes the folder if it is not there and finds what it holds. Errors: invalid_argument (it cannot be written).
+  /// Makes the folder if it is not there. Errors: invalid_argument (it cannot be written).
+  static Result<void> check_folder(const std::string& folder);
+
+  /// check_folder, then finds what it holds. Errors: those of check_folder.
   static Result<std::unique_ptr<KvDisk>> open(KvDiskOptions options, const model::RunnerInfo& info);
 
   /// Writes what is in line.

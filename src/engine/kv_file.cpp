@@ -110,6 +110,10 @@ KvShape KvShape::of(const model::RunnerInfo& info) {
   return out;
 }
 
+std::int64_t KvShape::header_bytes(std::size_t n_tokens) const {
+  return static_cast<std::int64_t>(sizeof(Head) + groups.size() * sizeof(GroupHead) + n_tokens * sizeof(TokenId) + sizeof(Check));
+}
+
 std::int64_t KvShape::record_bytes(int group) const {
   return static_cast<std::int64_t>(sizeof(RecordHead) + static_cast<std::size_t>(block_tokens) * sizeof(TokenId) + sizeof(Check)) +
          groups[static_cast<std::size_t>(group)].block_bytes;
@@ -134,9 +138,7 @@ Result<KvFileWriter> KvFileWriter::create(const std::string& path, KvShape shape
   put(out, tokens.data(), tokens.size());
   put_check(out);
   MILLRACE_TRY_VOID(file.append(out.data(), out.size()));
-  KvFileWriter writer(std::move(file), std::move(shape));
-  writer.bytes_ = static_cast<std::int64_t>(out.size());
-  return Result<KvFileWriter>(std::move(writer));
+  return KvFileWriter(std::move(file), std::move(shape));
 }
 
 Result<void> KvFileWriter::append(const KvBlock& block) {
@@ -148,7 +150,6 @@ Result<void> KvFileWriter::append(const KvBlock& block) {
   put(record_, block.bytes.data(), block.bytes.size());
   put_check(record_);
   MILLRACE_CHECK(static_cast<std::int64_t>(record_.size()) == shape_.record_bytes(block.group), "a block of another shape");
-  bytes_ += static_cast<std::int64_t>(record_.size());
   return file_.append(record_.data(), record_.size());
 }
 
@@ -200,8 +201,7 @@ Result<void> KvFileReader::read_header() {
   if (head.n_groups != shape_.groups.size() || head.n_groups > kMostGroups || head.n_tokens > kMostTokens)
     return error(Code::corrupt_data, "'{}' has {} cache groups and {} tokens, expected {} groups", path_, head.n_groups, head.n_tokens, shape_.groups.size());
 
-  const std::int64_t tokens_at = static_cast<std::int64_t>(sizeof head + head.n_groups * sizeof(GroupHead));
-  const std::int64_t records_at = tokens_at + static_cast<std::int64_t>(head.n_tokens * sizeof(TokenId) + sizeof(Check));
+  const std::int64_t records_at = shape_.header_bytes(head.n_tokens);
   if (records_at > length) return error(Code::corrupt_data, "'{}' is cut short: it has {} bytes, its header alone {}", path_, length, records_at);
   std::vector<std::byte> start(static_cast<std::size_t>(records_at));
   MILLRACE_TRY_VOID(read_at(0, start.data(), start.size()));

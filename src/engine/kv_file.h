@@ -48,6 +48,7 @@ struct KvShape {
   std::vector<Group> groups;
 
   static KvShape of(const model::RunnerInfo& info);
+  std::int64_t header_bytes(std::size_t n_tokens) const;
   std::int64_t record_bytes(int group) const;
 };
 
@@ -60,14 +61,12 @@ class KvFileWriter {
   /// Blocks come in the order of the file.
   Result<void> append(const KvBlock& block);
   Result<void> commit(OutputFile::Commit how) { return file_.commit(how); }
-  std::int64_t bytes() const { return bytes_; }
 
  private:
   KvFileWriter(OutputFile file, KvShape shape) : file_(std::move(file)), shape_(std::move(shape)) {}
   OutputFile file_;
   KvShape shape_;
   std::vector<std::byte> record_;
-  std::int64_t bytes_ = 0;  // written so far
 };
 
 /// Reads such a file, wherever it comes from.

@@ -63,7 +63,7 @@ class CpuModel final : public Model {
     info_ = {config.vocab_size, config.dim, config.max_positions, options.max_step_tokens, options.max_step_outputs, options.max_slices,
              {{.block_tokens = options.block_tokens, .window = 0, .n_blocks = pool_blocks(options),
                .block_bytes = KvStore::block_bytes(config, options.kv, options.block_tokens)}},
-             std::string(tensor::to_string(dtype_of(options.kv))), fingerprint};
+             fingerprint, std::string(tensor::to_string(dtype_of(options.kv)))};
   }
 
   Result<void> load() {

@@ -57,8 +57,8 @@ struct RunnerInfo {
   int max_step_outputs = 0;  // rows that come back from one step
   int max_slices = 0;
   std::vector<CacheGroupInfo> cache_groups;  // one today
-  std::string kv_format;          // of the cache: "f16"
-  std::uint64_t fingerprint = 0;  // runners of one fingerprint write the same bytes for the same tokens
+  std::uint64_t fingerprint = 0;             // of all that the bytes of a cached block depend on beside its tokens
+  std::string kv_format;                     // of the cache: "f16"
 };
 
 class Runner {
