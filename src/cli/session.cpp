@@ -57,32 +57,36 @@ Result<model::MemoryEstimate> estimate_of(const ModelBundle& bundle, const model
 /// What `tokens` of the pool take beside their keys and values.
 std::int64_t bookkeeping_bytes(std::int64_t tokens) { return tokens / kBlockTokens * kv::BlockPool::bookkeeping_bytes(kBlockTokens); }
 
+std::int64_t disk_buffer_bytes(const Options& options) { return options.kv_disk.empty() ? 0 : engine::kKvDiskBufferBytes; }
+
 }  // namespace
 
-Result<MemoryLedger> ledger_of(const ModelBundle& bundle, const model::ModelConfig& config, const Options& options, const Need& need) {
+Result<MemoryLedger> ledger_of(const ModelBundle& bundle, const model::ModelConfig& config, const Options& options, const Need& need, const device::MemoryInfo& machine) {
   MILLRACE_TRY(memory, estimate_of(bundle, config, options, need));
   const std::int64_t tokens = in_blocks(need.pool_tokens);
-  return MemoryLedger{.machine = device::machine_memory(),
+  return MemoryLedger{.machine = machine,
                       .program_bytes = device::resident_bytes(),
                       .weights_bytes = memory.weights_bytes,
                       .plans_bytes = memory.arena_bytes,
-                      .scratch_bytes = memory.scratch_bytes + memory.results_bytes + (options.kv_disk.empty() ? 0 : engine::kKvDiskBufferBytes),
+                      .scratch_bytes = memory.scratch_bytes + memory.results_bytes + disk_buffer_bytes(options),
                       .kv_bytes = memory.kv_bytes + bookkeeping_bytes(tokens),
                       .kv_tokens = tokens,
                       .kv_format = options.kv};
 }
 
 Result<Need> within_memory(const ModelBundle& bundle, const model::ModelConfig& config, const Options& options, Need need) {
+  const device::MemoryInfo machine = device::machine_memory();  // once: a share of it must fit it
   if (!options.kv_memory.empty()) {
     MILLRACE_TRY(wish, parse_memory_amount(options.kv_memory));
     // Plans grow with the longest context: with the model's own there is room for those of any pool.
     need.pool_tokens = in_blocks(config.max_positions);
     MILLRACE_TRY(memory, estimate_of(bundle, config, options, need));
     const std::int64_t block_bytes = memory.kv_bytes / (need.pool_tokens / kBlockTokens) + bookkeeping_bytes(kBlockTokens);
-    MILLRACE_TRY(tokens, kv_tokens_of(wish, device::machine_memory().free_bytes - fixed_bytes(memory), block_bytes, kBlockTokens));
+    const std::int64_t left_bytes = machine.free_bytes - fixed_bytes(memory) - disk_buffer_bytes(options);
+    MILLRACE_TRY(tokens, kv_tokens_of(wish, left_bytes, block_bytes, kBlockTokens));
     need.pool_tokens = tokens;
   }
-  MILLRACE_TRY(ledger, ledger_of(bundle, config, options, need));
+  MILLRACE_TRY(ledger, ledger_of(bundle, config, options, need, machine));
   MILLRACE_TRY_VOID(check_fits(ledger));
   if (!options.kv_disk.empty()) MILLRACE_TRY_VOID(engine::KvDisk::check_folder(options.kv_disk));
   if (need.prints_memory) std::fputs(ledger_text(ledger).c_str(), stderr);

@@ -53,8 +53,8 @@ Result<model::LoadOptions> load_options(const Options& options, const Need& need
 /// read_config and validated, with the path in front of what is wrong.
 Result<model::ModelConfig> config_of(const ModelBundle& bundle);
 
-/// What a run takes. Errors: as model::estimate_memory.
-Result<MemoryLedger> ledger_of(const ModelBundle& bundle, const model::ModelConfig& config, const Options& options, const Need& need);
+/// What a run takes of `machine`. Errors: as model::estimate_memory.
+Result<MemoryLedger> ledger_of(const ModelBundle& bundle, const model::ModelConfig& config, const Options& options, const Need& need, const device::MemoryInfo& machine);
 
 /// `need` with the pool that --kv-memory gives, if it is given; prints the ledger if the need says so. Loads nothing.
 /// Errors: exhausted when it does not fit, with the numbers.
