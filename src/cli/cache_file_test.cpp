@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <stdexcept>
+
 #include "engine/engine.h"
 #include "engine/kv_disk.h"
 #include "engine/testing/fake_tokenizer.h"

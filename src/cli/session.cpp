@@ -114,7 +114,7 @@ Result<Session> start_engine(ModelBundle bundle, const model::ModelConfig& confi
   }
   Session session{std::move(bundle), config, nullptr};
   session.engine = std::make_unique<engine::Engine>(std::move(model), *session.bundle.tokenizer, made);
-  return Result<Session>(std::move(session));
+  return session;
 }
 
 Result<Session> start_session(ModelBundle bundle, const model::ModelConfig& config, const Options& options, const Need& need) {

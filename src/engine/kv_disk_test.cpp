@@ -41,7 +41,9 @@ KvBlock block(TokenId token) {
 bool finds(KvDisk& disk, TokenId token) {
   const KvBlock want = block(token);
   const auto got = disk.load(0, want.content());
-  if (got) EXPECT_EQ(got->bytes, want.bytes);
+  if (got) {
+    EXPECT_EQ(got->bytes, want.bytes);
+  }
   return got.has_value();
 }
 

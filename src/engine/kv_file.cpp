@@ -158,7 +158,7 @@ Result<KvFileReader> KvFileReader::open(const std::string& path, const KvShape& 
   if (fd < 0) return error(Code::not_found, "cannot open '{}': {}", path, std::strerror(errno));
   KvFileReader reader(path, shape, fd);
   MILLRACE_TRY_VOID(reader.read_header());
-  return Result<KvFileReader>(std::move(reader));
+  return reader;
 }
 
 KvFileReader::KvFileReader(KvFileReader&& other) noexcept

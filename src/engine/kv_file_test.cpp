@@ -59,7 +59,8 @@ TEST(KvFile, blocks_come_back_as_they_were) {
   EXPECT_EQ(reader->n_blocks(0), 3);
   EXPECT_EQ(reader->n_blocks(1), 2);
   const auto contents = contents_of(tokens, 4, 7);
-  for (const auto& [group, i, b] : {std::array{0, 0, 0}, {0, 2, 2}, {1, 0, 1}, {1, 1, 2}}) {
+  struct Case { int group, i, block; };
+  for (const auto& [group, i, b] : {Case{0, 0, 0}, Case{0, 2, 2}, Case{1, 0, 1}, Case{1, 1, 2}}) {
     const KvBlock want = block_of(group, contents[static_cast<std::size_t>(b)]), got = reader->read(group, i).value();
     EXPECT_EQ(got.name, want.name);
     EXPECT_EQ(got.parent, want.parent);
