@@ -18,7 +18,7 @@ Result<std::int64_t> kv_tokens_of(const MemoryAmount& wish, std::int64_t free_by
   const std::int64_t bytes = std::max<std::int64_t>(wish.of(free_bytes), 0);
   if (bytes < block_bytes)
     return error(Code::exhausted, "{} of KV memory hold no block: one of {} tokens takes {}", byte_text(bytes), block_tokens, byte_text(block_bytes));
-  return std::min(bytes / block_bytes * block_tokens, kMostTokens / block_tokens * block_tokens);
+  return std::min(bytes / block_bytes, kMostTokens / block_tokens) * block_tokens;
 }
 
 Result<void> check_fits(const MemoryLedger& l) {

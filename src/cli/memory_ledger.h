@@ -29,7 +29,7 @@ struct MemoryLedger {
 };
 
 /// Everything but the KV cache.
-constexpr std::int64_t fixed_bytes(const model::MemoryEstimate& e) { return e.total() - e.kv_bytes; }
+inline std::int64_t fixed_bytes(const model::MemoryEstimate& e) { return e.total() - e.kv_bytes; }
 
 /// Tokens that `wish` holds in whole blocks, when `free_bytes` are left after weights, plans and scratch. `block_bytes`:
 /// of one block, everything that grows with the pool. Errors: exhausted (not one block), with the numbers.

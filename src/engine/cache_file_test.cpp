@@ -156,6 +156,18 @@ TEST_F(CacheFile, evicted_blocks_come_back_from_the_disk) {
   EXPECT_EQ(m.prompt_tokens_total.value(), m.computed_tokens_total.value() + m.cached_tokens_total.value());
 }
 
+TEST_F(CacheFile, the_tail_from_the_disk_does_not_push_out_the_head_in_memory) {
+  start_with_disk(/*blocks=*/12);
+  const Request first = ask_about(1, 30);  // leaves 8 blocks
+  (void)ask(first);
+  (void)ask(ask_about(2, 22));  // takes 7: the first one's tail goes, its head is the oldest that stays
+  disk_->flush();
+  const Answer again = ask(first);
+  EXPECT_EQ(again.usage.cached_tokens, 28);
+  EXPECT_EQ(disk().loaded_total.value(), 2u);
+  expect_as_alone(first, again);
+}
+
 TEST_F(CacheFile, a_restart_with_the_same_folder_finds_its_prefixes) {
   const Request request = ask_about(3, 30);
   start_with_disk(64);
@@ -170,6 +182,7 @@ TEST_F(CacheFile, a_restart_with_the_same_folder_finds_its_prefixes) {
 }
 
 TEST_F(CacheFile, damaged_files_are_misses_and_the_answers_stay_right) {
+  const QuietLog quiet;
   const Request request = ask_about(3, 30);
   start_with_disk(64);
   (void)ask(request);

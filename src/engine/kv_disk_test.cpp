@@ -134,6 +134,7 @@ TEST(KvDisk, a_block_larger_than_the_room_is_not_kept) {
 }
 
 TEST(KvDisk, a_damaged_or_torn_file_is_a_miss_and_is_removed) {
+  const QuietLog quiet;
   const TempFolder folder;
   put(*open(folder), 1);
   const std::string file = folder.file(folder.files().at(0)), whole = bytes_of_file(file);
@@ -154,6 +155,7 @@ TEST(KvDisk, a_damaged_or_torn_file_is_a_miss_and_is_removed) {
 }
 
 TEST(KvDisk, a_file_with_the_right_checksum_and_another_content_is_a_miss) {
+  const QuietLog quiet;
   const TempFolder folder;
   const auto disk = open(folder);
   put(*disk, 1);

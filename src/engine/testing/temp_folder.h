@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "base/log.h"
 
 namespace millrace::engine::testing {
 
@@ -40,6 +41,12 @@ class TempFolder {
 
  private:
   std::filesystem::path path_;
+};
+
+/// For a test that makes hundreds of files worth a warning.
+struct QuietLog {
+  QuietLog() { set_log_level(LogLevel::off); }
+  ~QuietLog() { set_log_level(LogLevel::warn); }
 };
 
 inline std::string bytes_of_file(const std::string& path) {
