@@ -152,6 +152,8 @@ TEST_F(CacheFile, evicted_blocks_come_back_from_the_disk) {
   expect_as_alone(first, again);
   EXPECT_EQ(again.usage.cached_tokens, 28);
   EXPECT_GE(disk().loaded_total.value(), 7u);
+  disk_->flush();  // what made room for them went there
+  EXPECT_EQ(ask(ask_about(5, 30)).usage.cached_tokens, 28);
   const EngineMetrics& m = engine_->metrics();
   EXPECT_EQ(m.prompt_tokens_total.value(), m.computed_tokens_total.value() + m.cached_tokens_total.value());
 }
