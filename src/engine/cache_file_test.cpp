@@ -29,6 +29,7 @@ Request ask_about(int family, int n, int max_new = 6) {
 
 class CacheFile : public EngineTest {
  protected:
+  void TearDown() override { engine_.reset(); }  // before the folder goes
   void expect_as_alone(const Request& request, const Answer& got) {
     const Answer want = answer_alone(request, tokenizer_);
     EXPECT_EQ(got.ids, want.ids);
