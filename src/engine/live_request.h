@@ -15,6 +15,11 @@
 
 namespace millrace::engine {
 
+/// Its time is up.
+inline bool is_late(const Request& request, Microseconds submitted_us, Microseconds now) {
+  return request.timeout_us > 0 && now - submitted_us >= request.timeout_us;
+}
+
 class LiveRequest {
  public:
   /// `tokenizer` outlives the request.
@@ -43,7 +48,7 @@ class LiveRequest {
   /// The prompt left what is known at `position`, with the token `own` where the nearest has `known`.
   void set_divergence(int position, TokenId own, TokenId known);
 
-  bool late(Microseconds now) const { return request_.timeout_us > 0 && now - submitted_us_ >= request_.timeout_us; }
+  bool late(Microseconds now) const { return is_late(request_, submitted_us_, now); }
 
   /// The token for `position`, from its row, which is overwritten. Any thread, while nobody changes the request. As
   /// sampling::sample().

@@ -67,7 +67,8 @@ class CpuModel final : public Model {
       : declared_(std::move(declared)), config_(config), options_(options), backend_(std::move(backend)), device_(device::make_cpu_device()) {
     for (Slot& slot : slots_) slot.builder.emplace(config.n_heads / config.n_kv_heads);
     info_ = {config.vocab_size, config.dim, config.max_positions, options.max_step_tokens, options.max_step_outputs, options.max_slices,
-             {{.block_tokens = options.block_tokens, .window = 0, .n_blocks = pool_blocks(options), .kv_bytes_per_token = kv_bytes_per_token(config, options.kv)}},
+             {{.block_tokens = options.block_tokens, .window = 0, .n_blocks = pool_blocks(options), .kv_bytes_per_token = kv_bytes_per_token(config, options.kv),
+               .block_bytes = KvStore::block_bytes(config, options.kv, options.block_tokens)}},
              to_string(options.kv), fingerprint};
   }
 
@@ -129,6 +130,17 @@ class CpuModel final : public Model {
     kv_->copy_blocks(from, to);
   }
 
+  void read_blocks(int cache_group, std::span<const BlockId> blocks, std::span<std::byte> to) const override {
+    const auto bytes = block_bytes(cache_group, blocks.size(), to.size());
+    for (std::size_t i = 0; i < blocks.size(); ++i) kv_->read_block(blocks[i], to.subspan(i * bytes, bytes));
+  }
+
+  void write_blocks(int cache_group, std::span<const BlockId> blocks, std::span<const std::byte> from) override {
+    MILLRACE_CHECK(submitted_ == waited_, "write_blocks beside a running step");
+    const auto bytes = block_bytes(cache_group, blocks.size(), from.size());
+    for (std::size_t i = 0; i < blocks.size(); ++i) kv_->write_block(blocks[i], from.subspan(i * bytes, bytes));
+  }
+
   void profile(bool on) override {
     profile_us_.assign(on ? declared_.graph->nodes.size() + 1 : 0, 0.0);  // a launch has a node or more; the row task
     stream_->group().profile(profile_us_);
@@ -154,6 +166,13 @@ class CpuModel final : public Model {
     graph::StepRun run;
     device::Buffer logits, hidden;
   };
+  /// Of one block; `n` of them are `total` bytes.
+  std::size_t block_bytes(int cache_group, std::size_t n, std::size_t total) const {
+    MILLRACE_CHECK(cache_group == 0, "no cache group " + std::to_string(cache_group));
+    const auto bytes = static_cast<std::size_t>(info_.cache_groups[0].block_bytes);
+    MILLRACE_CHECK(n * bytes == total, std::to_string(n) + " blocks in " + std::to_string(total) + " bytes");
+    return bytes;
+  }
   void start(Slot& slot) { stream_->submit(slot.plan->launches(), &slot.run); }
 
   Declared declared_;
