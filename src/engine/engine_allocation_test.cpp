@@ -63,6 +63,8 @@ class LeanRunner : public model::Runner {
   }
 
   void copy_blocks(int, std::span<const BlockId>, std::span<const BlockId>) override {}
+  void read_blocks(int, std::span<const BlockId>, std::span<std::byte>) const override {}
+  void write_blocks(int, std::span<const BlockId>, std::span<const std::byte>) override {}
 
  private:
   std::vector<long>& counts_;
@@ -181,7 +183,7 @@ TEST_F(EngineFailures, a_step_that_fails_ends_those_in_it_and_who_waits_runs) { 
     for (std::size_t i = 0; i < handles.size(); ++i) {
       const Answer got = read_all(handles[i]);
       failed += got.finished == Finish::error;
-      if (got.finished != Finish::error) EXPECT_EQ(got.text, answer_alone(requests[i], tokenizer_).text);
+      if (got.finished != Finish::error) { EXPECT_EQ(got.text, answer_alone(requests[i], tokenizer_).text); }
     }
     EXPECT_GE(failed, 1);
     EXPECT_LE(failed, 2);

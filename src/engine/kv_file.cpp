@@ -105,7 +105,7 @@ std::vector<kv::BlockContent> contents_of(std::span<const TokenId> tokens, int b
 }
 
 KvShape KvShape::of(const model::RunnerInfo& info) {
-  KvShape out{info.fingerprint, info.kv_format, info.cache_groups[0].block_tokens, {}};
+  KvShape out{info.fingerprint, std::string(info.kv_format), info.cache_groups[0].block_tokens, {}};
   for (const model::CacheGroupInfo& group : info.cache_groups) out.groups.push_back({group.window, group.block_bytes});
   return out;
 }
