@@ -219,11 +219,13 @@ int CacheGroups::rewind(BlockTables& tables, int tokens) {
   return tokens;
 }
 
-BlockTables CacheGroups::fork(const BlockTables& tables) {
+BlockTables CacheGroups::fork(const BlockTables& tables, int tokens) {
   for (std::size_t g = 0; g < specs_.size(); ++g)
     for (const BlockId id : tables.groups[g].blocks)
       if (id != kGone) pools_[g].share(id);
-  return tables;
+  BlockTables child = make_tables(tokens);
+  child = tables;  // vectors keep the memory they have
+  return child;
 }
 
 void CacheGroups::release(BlockTables& tables) {

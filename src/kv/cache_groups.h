@@ -86,8 +86,9 @@ class CacheGroups {
   /// Forgets positions from `tokens` on. Returns the positions still held: `tokens`, or 0 when a window has left them.
   int rewind(BlockTables& tables, int tokens);
 
-  /// A second table over the same blocks; rewind() it to the positions the two have in common.
-  BlockTables fork(const BlockTables& tables);
+  /// A second table over the same blocks, with memory as make_tables(tokens) gives it; rewind() it to the positions the
+  /// two have in common.
+  BlockTables fork(const BlockTables& tables, int tokens = 0);
 
   /// Gives all blocks back, the last one first, so that eviction takes the tail of a prefix before its head.
   void release(BlockTables& tables);
