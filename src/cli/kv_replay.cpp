@@ -189,7 +189,7 @@ KvUse replay_contiguous(const std::vector<TraceRequest>& trace, Reserve reserve,
 }
 
 std::vector<TraceRequest> make_kv_trace(int n, unsigned seed) {
-  constexpr int kGroups = 3, kPrefix = 256;
+  constexpr int kPrefixes[] = {200, 260, 320};  // of three groups; real ones do not end with a block
   std::mt19937 random(seed);
   // Not the library's distributions: their numbers differ between libraries.
   const auto unit = [&] { return (static_cast<double>(random()) + 0.5) / 4294967296.0; };
@@ -201,8 +201,8 @@ std::vector<TraceRequest> make_kv_trace(int n, unsigned seed) {
   double arrival = 0;
   for (int i = 0; i < n; ++i) {
     arrival -= std::log(unit()) / 10;
-    const int group = static_cast<int>(random() % 5u);
-    const int prefix = group < kGroups ? kPrefix : 0;
+    const std::size_t group = random() % 5;
+    const int prefix = group < std::size(kPrefixes) ? kPrefixes[group] : 0;
     trace.push_back({.arrival_s = arrival,
                      .prompt_tokens = prefix + length(5.4, 1.0, 16, 3000),
                      .new_tokens = length(4.8, 0.9, 8, 1000),

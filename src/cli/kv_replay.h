@@ -45,8 +45,8 @@ enum class Reserve {
 };
 KvUse replay_contiguous(const std::vector<TraceRequest>& trace, Reserve reserve, const KvReplayOptions& options);
 
-/// Requests like those of a chat service of several applications: long-tailed prompts, three in five begin with the
-/// 256-token system prompt of one of three groups. The same for the same seed.
+/// Requests like those of a chat service of several applications: long-tailed prompts, three in five begin with the system
+/// prompt of one of three groups. The same for the same seed.
 std::vector<TraceRequest> make_kv_trace(int n, unsigned seed);
 
 }  // namespace millrace::cli

@@ -86,6 +86,35 @@ TEST(Preemption, answers_of_a_real_model_are_those_of_each_request_alone) {
   EXPECT_EQ(engine->metrics().kv_blocks_total.value(), kNeed / 4 / 8);
 }
 
+// A16, A21: four answers to one prompt of a real model compute it once; in a pool that holds one and a half of them, beside
+// others, they are the same; a greedy one is what a request of its own gets.
+TEST(Preemption, several_answers_of_a_real_model_compute_the_prompt_once_and_stay_what_they_are) {
+  const io::testing::ScratchFolder scratch;
+  const std::string path = scratch.file("m.gguf", io::testing::TinyModel{.vocab = engine::testing::kVocab, .matrices = tensor::DType::q8_0}.gguf().finish());
+  const engine::testing::FakeTokenizer tokenizer;
+  const auto answers_of = [](engine::Engine& engine, int i) {
+    std::vector<Answer> out;
+    auto handles = engine.submit(request(i), 4).value();
+    for (engine::Handle& handle : handles) out.push_back(collect(handle));
+    return out;
+  };
+  const auto roomy = start(path, tokenizer, 4 * 64);
+  const auto drawn = answers_of(*roomy, 1);
+  EXPECT_EQ(roomy->metrics().computed_tokens_total.value(), request(1).prompt.size());
+  EXPECT_NE(drawn[0], drawn[1]);
+  auto alone = roomy->submit(request(1)).value();
+  EXPECT_EQ(collect(alone), drawn[0]);
+  const auto greedy = answers_of(*roomy, 2);
+  for (const Answer& answer : greedy) EXPECT_EQ(answer, greedy[0]);
+
+  const auto tight = start(path, tokenizer, 96);
+  std::vector<engine::Handle> others;
+  for (int i = 3; i < 7; ++i) others.push_back(tight->submit(request(i)).value());
+  EXPECT_EQ(answers_of(*tight, 1), drawn);
+  EXPECT_EQ(answers_of(*tight, 2), greedy);
+  EXPECT_GT(tight->metrics().preemptions_total.value(), 0u);
+}
+
 std::ptrdiff_t threads_now() {
   const std::filesystem::directory_iterator tasks("/proc/self/task");
   return std::distance(begin(tasks), end(tasks));

@@ -183,7 +183,8 @@ TEST_F(EngineFailures, a_step_that_fails_ends_those_in_it_and_who_waits_runs) { 
     for (std::size_t i = 0; i < handles.size(); ++i) {
       const Answer got = read_all(handles[i]);
       failed += got.finished == Finish::error;
-      if (got.finished != Finish::error) { EXPECT_EQ(got.text, answer_alone(requests[i], tokenizer_).text); }
+      if (got.finished == Finish::error) continue;
+      EXPECT_EQ(got.text, answer_alone(requests[i], tokenizer_).text);
     }
     EXPECT_GE(failed, 1);
     EXPECT_LE(failed, 2);

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <numeric>
+#include <thread>
 
 #include "engine/testing/engine_fixture.h"
 
@@ -113,7 +114,10 @@ TEST_F(EngineCache, a_request_that_is_cancelled_in_the_queue_reports_nothing) {
 }
 
 TEST_F(EngineCache, eight_arrivals_with_one_prefix_of_1000_tokens_compute_it_once) {  // A16
-  start({.blocks = 1100, .block_tokens = 8, .max_positions = 1200, .step_tokens = 128, .step_time = 1ms}, {.step_tokens = 128, .check_invariants = true});
+  // Steps with room for all eight prompts: they are not kept apart by the budget. The decoy's step runs while they arrive.
+  start({.blocks = 1100, .block_tokens = 8, .max_positions = 1200, .step_tokens = 9000, .step_time = 30ms}, {.step_tokens = 9000, .check_invariants = true});
+  const Handle decoy = submit(asking(letters(4, 12), 50));
+  std::this_thread::sleep_for(10ms);
   std::vector<Handle> handles;
   std::vector<Request> requests;
   for (int i = 0; i < 8; ++i) {

@@ -46,14 +46,15 @@ TEST_F(EngineSchedule, serial_and_static_leave_slots_idle_and_mixed_does_not) { 
   for (const Schedule schedule : {Schedule::serial, Schedule::static_, Schedule::mixed}) {
     Engine& engine = start({.step_time = 1ms}, {.max_running = 4, .schedule = schedule});
     std::vector<Handle> handles;
-    handles.push_back(submit(story(60)));  // while it runs the others arrive
+    handles.push_back(submit(story(150)));  // while it runs the others arrive
+    ASSERT_TRUE(handles[0].next(60s));
     for (int i = 0; i < 8; ++i) handles.push_back(submit(story(5 + 10 * (i % 4))));
     for (Handle& handle : handles) read_all(handle);
     steps[static_cast<int>(schedule)] = engine.metrics().steps_total.value();
     idle[static_cast<int>(schedule)] = engine.metrics().idle_slot_steps_total.value();
   }
-  EXPECT_EQ(steps[0], 60u + 2 * (5 + 15 + 25 + 35));  // a prefill draws the first token
-  EXPECT_EQ(steps[1], 60u + 2 * 35);
+  EXPECT_EQ(steps[0], 150u + 2 * (5 + 15 + 25 + 35));  // a prefill draws the first token
+  EXPECT_EQ(steps[1], 150u + 2 * 35);
   EXPECT_GT(steps[1], steps[2]);
   EXPECT_EQ(idle[0], 0u);
   EXPECT_EQ(idle[1], 2u * (30 + 20 + 10));

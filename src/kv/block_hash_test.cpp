@@ -9,8 +9,9 @@ namespace millrace::kv {
 namespace {
 
 TEST(BlockHash, anything_that_a_key_depends_on_makes_another_salt) {  // A16
-  const std::set<std::uint64_t> salts = {salt_of(1, 0, ""), salt_of(2, 0, ""), salt_of(1, 1, ""),
-                                         salt_of(1, 0, "a"), salt_of(1, 0, "b"), salt_of(1, 0, std::string_view("\0", 1))};
+  const std::set<std::uint64_t> salts = {salt_of(1, 0, ""),  salt_of(2, 0, ""),
+                                         salt_of(1, 1, ""),  salt_of(1, 0, "a"),
+                                         salt_of(1, 0, "b"), salt_of(1, 0, std::string_view("\0", 1))};
   EXPECT_EQ(salts.size(), 6u);
   EXPECT_EQ(salt_of(1, 0, "a"), salt_of(1, 0, "a"));
 }

@@ -116,17 +116,19 @@ int CacheGroups::match(BlockTables& tables, std::span<const TokenId> tokens, int
 }
 
 /// The next block of `tables` has a name: it is remembered as seen.
-void CacheGroups::note(BlockTables& tables, const BlockHash& plain, std::span<const TokenId> tokens, std::uint64_t salt) {
+void CacheGroups::note(BlockTables& tables, const BlockHash& plain, std::span<const TokenId> tokens,
+                       std::uint64_t salt) {
   if (tables.publishes) seen_.note({plain, tables.plain.empty() ? kRootHash : tables.plain.back(), tokens}, salt);
   tables.plain.push_back(plain);
 }
 
-Misses CacheGroups::explain(const BlockTables& tables, std::span<const TokenId> prompt, int held, std::uint64_t salt) const {
+Misses CacheGroups::explain(const BlockTables& tables, std::span<const TokenId> prompt, int held,
+                            std::uint64_t salt) const {
   const int length = static_cast<int>(prompt.size()), most = (length - 1) / block_tokens();  // full blocks ever shared
   int b = held / block_tokens();
   MILLRACE_CHECK(static_cast<int>(tables.plain.size()) >= b, "an explanation of positions that have no names");
   BlockHash parent = b == 0 ? kRootHash : tables.plain[static_cast<std::size_t>(b) - 1];
-  Misses out{.begin = held, .salt_from = length, .partial_from = length, .new_from = length};
+  Misses out{.salt_from = length, .partial_from = length, .new_from = length};
   const auto start_of = [&](int block) { return std::max(held, block * block_tokens()); };
   for (; b < most; ++b) {
     const auto tokens = block_of(prompt, b, block_tokens());
@@ -217,11 +219,13 @@ int CacheGroups::rewind(BlockTables& tables, int tokens) {
   return tokens;
 }
 
-BlockTables CacheGroups::fork(const BlockTables& tables) {
+BlockTables CacheGroups::fork(const BlockTables& tables, int tokens) {
   for (std::size_t g = 0; g < specs_.size(); ++g)
     for (const BlockId id : tables.groups[g].blocks)
       if (id != kGone) pools_[g].share(id);
-  return tables;
+  BlockTables child = make_tables(tokens);
+  child = tables;  // vectors keep the memory they have
+  return child;
 }
 
 void CacheGroups::release(BlockTables& tables) {

@@ -67,8 +67,8 @@ class CacheGroups {
   /// positions held then. Does nothing unless `held` is the end of the tables and of a block.
   int match(BlockTables& tables, std::span<const TokenId> tokens, int held, int most, std::uint64_t salt);
 
-  /// Why the positions of a prompt from `held` on are not in the cache. `prompt`: all of it; `tables` hold `held` of its
-  /// positions, and match() has just found no more.
+  /// Why the positions of a prompt from `held` on are not in the cache. `prompt`: all of it; `tables` hold `held` of
+  /// its positions, and match() has just found no more.
   Misses explain(const BlockTables& tables, std::span<const TokenId> prompt, int held, std::uint64_t salt) const;
 
   /// How many blocks `group` would still have to give so that positions up to `end` can be written.
@@ -87,8 +87,9 @@ class CacheGroups {
   /// Forgets positions from `tokens` on. Returns the positions still held: `tokens`, or 0 when a window has left them.
   int rewind(BlockTables& tables, int tokens);
 
-  /// A second table over the same blocks; rewind() it to the positions the two have in common.
-  BlockTables fork(const BlockTables& tables);
+  /// A second table over the same blocks, with memory as make_tables(tokens) gives it; rewind() it to the positions the
+  /// two have in common.
+  BlockTables fork(const BlockTables& tables, int tokens = 0);
 
   /// Gives all blocks back, the last one first, so that eviction takes the tail of a prefix before its head.
   void release(BlockTables& tables);
@@ -115,10 +116,10 @@ class CacheGroups {
 
   std::vector<GroupSpec> specs_;
   std::vector<BlockPool> pools_;
-  std::vector<int> most_held_;    // per group: blocks one sequence can hold at once
+  std::vector<int> most_held_;  // per group: blocks one sequence can hold at once
   SeenBlocks seen_;
   std::vector<BlockHash> names_, plain_;  // scratch of match
-  std::vector<int> runs_;         // scratch of match
+  std::vector<int> runs_;                 // scratch of match
 };
 
 }  // namespace millrace::kv

@@ -160,7 +160,8 @@ std::string why(CacheGroups& groups, const std::vector<TokenId>& prompt, std::ui
   std::string out = held > 0 ? "cached " + std::to_string(held) : "";
   for (std::size_t c = 0; c < counts.size(); ++c) {
     if (counts[c] == 0) continue;
-    out += (out.empty() ? "" : ", ") + std::string(to_string(static_cast<MissCause>(c))) + " " + std::to_string(counts[c]);
+    out +=
+        (out.empty() ? "" : ", ") + std::string(to_string(static_cast<MissCause>(c))) + " " + std::to_string(counts[c]);
     if (static_cast<MissCause>(c) == MissCause::diverged)
       out += " at " + std::to_string(misses.new_from) + " (known " + std::to_string(misses.known) + ")";
   }

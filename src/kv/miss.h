@@ -18,14 +18,14 @@ namespace millrace::kv {
 ///   disabled       the sequence shares nothing, or each row of its prompt is asked for
 ///   first_seen     nothing known begins like this
 ///   diverged       something known has the same tokens up to a position, and another one there
-///   partial_block  the token is known behind this prefix, and a block is shared whole or not at all: it stands before the
-///                  divergence in its block, or in the block that holds the last token, which is always computed
+///   partial_block  the token is known behind this prefix, and a block is shared whole or not at all: it stands before
+///                  the divergence in its block, or in the block that holds the last token, which is always computed
 ///   evicted        its block was published under this salt and is gone
 ///   salt           its block was published under other salts only
 ///
-/// `first_seen` and `disabled` claim nothing that must be remembered. The others are claims about blocks seen before, and
-/// each was compared token by token; what is too long ago to be remembered counts as first_seen. The tokens behind the
-/// last full block are compared with what is known; where nothing is, they are partial_block.
+/// `first_seen` and `disabled` claim nothing that must be remembered. The others are claims about blocks seen before,
+/// and each was compared token by token; what is too long ago to be remembered counts as first_seen. The tokens behind
+/// the last full block are compared with what is known; where nothing is, they are partial_block.
 enum class MissCause : std::uint8_t { first_seen, diverged, evicted, salt, partial_block, disabled };
 inline constexpr int kMissCauses = 6;
 
@@ -35,15 +35,15 @@ constexpr std::string_view to_string(MissCause cause) {
   return words[static_cast<std::size_t>(cause)];
 }
 
-/// The causes of the positions from `begin` to the end of a prompt, as they were when `begin` was about to be computed.
-/// Known content comes first, so four borders say it all:
+/// The causes of the positions of a prompt from one that is about to be computed to the end. Known content comes first,
+/// so three borders say it all:
 ///
-///   [begin, salt_from) evicted   [salt_from, partial_from) salt   [partial_from, new_from) partial_block
+///   [.., salt_from) evicted   [salt_from, partial_from) salt   [partial_from, new_from) partial_block
 ///   [new_from, end) diverged or first_seen
 struct Misses {
   bool disabled = false;
   bool diverged = false;
-  int begin = 0, salt_from = 0, partial_from = 0, new_from = 0;
+  int salt_from = 0, partial_from = 0, new_from = 0;
   TokenId known = -1;  // when diverged: what stands at `new_from` in the nearest that is known
 };
 
@@ -69,7 +69,7 @@ constexpr void add(MissCounts& counts, const Misses& m, int first, int end) {
 namespace examples {
 
 // 8 tokens were evicted, 4 are another tenant's, 2 of the next block agree with something known, the rest does not.
-inline constexpr Misses kMixed{.diverged = true, .begin = 4, .salt_from = 12, .partial_from = 16, .new_from = 18};
+inline constexpr Misses kMixed{.diverged = true, .salt_from = 12, .partial_from = 16, .new_from = 18};
 static_assert(cause_at(kMixed, 4) == MissCause::evicted && cause_at(kMixed, 12) == MissCause::salt);
 static_assert(cause_at(kMixed, 17) == MissCause::partial_block && cause_at(kMixed, 18) == MissCause::diverged);
 

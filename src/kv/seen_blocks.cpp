@@ -33,7 +33,8 @@ void SeenBlocks::note(const SeenContent& content, std::uint64_t salt) {
     e.used = true;
     const auto n = static_cast<std::size_t>(block_tokens_);
     MILLRACE_CHECK(content.tokens.size() == n, "a block that is not full was noted");
-    std::ranges::copy(content.tokens, tokens_.begin() + static_cast<std::ptrdiff_t>(static_cast<std::size_t>(entry) * n));
+    std::ranges::copy(content.tokens,
+                      tokens_.begin() + static_cast<std::ptrdiff_t>(static_cast<std::size_t>(entry) * n));
   }
   link(entry);
   move_to_newest(entry);
@@ -49,14 +50,15 @@ SeenBlocks::Known SeenBlocks::find(const SeenContent& content, std::uint64_t sal
   return known;
 }
 
-SeenBlocks::Nearest SeenBlocks::nearest(const BlockHash& parent, std::span<const TokenId> tokens, std::uint64_t salt) const {
+SeenBlocks::Nearest SeenBlocks::nearest(const BlockHash& parent, std::span<const TokenId> tokens,
+                                        std::uint64_t salt) const {
   Nearest best;
   int compared = 0;
   for (int e = by_parent_[bucket(parent)]; e >= 0 && compared < kMostCompared; e = at(e).next_of_parent, ++compared) {
     if (at(e).parent != parent || at(e).salt != salt) continue;
     const auto known = tokens_of(e);
-    const int common = static_cast<int>(
-        std::mismatch(known.begin(), known.end(), tokens.begin(), tokens.end()).first - known.begin());
+    const int common =
+        static_cast<int>(std::mismatch(known.begin(), known.end(), tokens.begin(), tokens.end()).first - known.begin());
     if (common <= best.common) continue;
     best.common = common;
     best.next = common < block_tokens_ ? known[static_cast<std::size_t>(common)] : -1;
@@ -93,7 +95,8 @@ void SeenBlocks::unlink(int entry) {
   int* link = &by_name_[bucket(e.name)];
   while (*link != entry) link = &at(*link).next_of_name;
   *link = e.next_of_name;
-  (e.previous_of_parent >= 0 ? at(e.previous_of_parent).next_of_parent : by_parent_[bucket(e.parent)]) = e.next_of_parent;
+  (e.previous_of_parent >= 0 ? at(e.previous_of_parent).next_of_parent : by_parent_[bucket(e.parent)]) =
+      e.next_of_parent;
   if (e.next_of_parent >= 0) at(e.next_of_parent).previous_of_parent = e.previous_of_parent;
 }
 

@@ -1,7 +1,7 @@
 #pragma once
 
-// What has been published lately, still cached or not: the memory behind "evicted", "diverged" and "salt". Integers only;
-// knows no block, no user and no pool. Bounded: the entry that was noted longest ago gives way. Allocates in the
+// What has been published lately, still cached or not: the memory behind "evicted", "diverged" and "salt". Integers
+// only; knows no block, no user and no pool. Bounded: the entry that was noted longest ago gives way. Allocates in the
 // constructor only; a note is O(1).
 
 #include <cstdint>
@@ -30,11 +30,11 @@ class SeenBlocks {
   enum class Known { never, under_other_salts, under_this_salt };
   Known find(const SeenContent& content, std::uint64_t salt) const;
 
-  /// What follows `parent` under `salt` and has the most of its first tokens in common with `tokens`, 1 to block_tokens
-  /// of them; of equals the one noted last. Looks at the kMostCompared noted last.
+  /// What follows `parent` under `salt` and agrees longest with `tokens`; of equals the one noted last. Looks at the
+  /// kMostCompared noted last.
   struct Nearest {
-    int common = -1;     // tokens; -1: nothing that follows `parent` is known
-    TokenId next = -1;   // the known token behind them, when common < tokens.size()
+    int common = -1;    // tokens; -1: nothing that follows `parent` is known
+    TokenId next = -1;  // the known token behind them, when common < tokens.size()
   };
   Nearest nearest(const BlockHash& parent, std::span<const TokenId> tokens, std::uint64_t salt) const;
 
@@ -44,7 +44,7 @@ class SeenBlocks {
   struct Entry {
     BlockHash name, parent;
     std::uint64_t salt = 0;
-    int next_of_name = -1;                       // entries whose names share a bucket
+    int next_of_name = -1;                             // entries whose names share a bucket
     int next_of_parent = -1, previous_of_parent = -1;  // likewise of parents; noted last comes first
     int older = -1, newer = -1;
     bool used = false;

@@ -1,5 +1,5 @@
-// Cache groups shaped like gemma3's: a window of 512 positions in five layers of six, full attention in the sixth. Whatever
-// sequences do, each position that the next token sees stands where the table says, in every group.
+// Cache groups shaped like gemma3's: a window of 512 positions in five layers of six, full attention in the sixth.
+// Whatever sequences do, each position that the next token sees stands where the table says, in every group.
 
 #include <gtest/gtest.h>
 
@@ -16,7 +16,8 @@ constexpr int kBlock = 32, kWindow = 512, kRun = 128, kFullBlocks = 300, kWindow
 
 class Gemma3 {
  public:
-  explicit Gemma3(unsigned seed) : rng_(seed), groups_({{kBlock, 0, kFullBlocks}, {kBlock, kWindow, kWindowBlocks}}, kRun) {
+  explicit Gemma3(unsigned seed)
+      : rng_(seed), groups_({{kBlock, 0, kFullBlocks}, {kBlock, kWindow, kWindowBlocks}}, kRun) {
     slots_[0].assign(kFullBlocks * kBlock, -1);
     slots_[1].assign(kWindowBlocks * kBlock, -1);
   }
@@ -26,10 +27,17 @@ class Gemma3 {
       if (streams_.size() < 5) arrive();
       const std::size_t at = rng_() % streams_.size();
       switch (rng_() % 12) {
-        case 0: leave(at); break;
-        case 1: rewind(at); break;
-        case 2: fork(at); break;
-        default: advance(streams_[at]);
+        case 0:
+          leave(at);
+          break;
+        case 1:
+          rewind(at);
+          break;
+        case 2:
+          fork(at);
+          break;
+        default:
+          advance(streams_[at]);
       }
       std::vector<const BlockTables*> all;
       for (const Stream& stream : streams_) all.push_back(&stream.tables);
@@ -66,7 +74,9 @@ class Gemma3 {
     for (const BlockCopy& copy : copies)
       for (int i = 0; i < kBlock; ++i) slot(copy.group, copy.to, i) = slot(copy.group, copy.from, i);
     for (int g = 0; g < 2; ++g)
-      for (int p = s.held; p < end; ++p) slot(g, s.tables.groups[static_cast<std::size_t>(g)].blocks[static_cast<std::size_t>(p / kBlock)], p % kBlock) = s.tokens[static_cast<std::size_t>(p)];
+      for (int p = s.held; p < end; ++p)
+        slot(g, s.tables.groups[static_cast<std::size_t>(g)].blocks[static_cast<std::size_t>(p / kBlock)], p % kBlock) =
+            s.tokens[static_cast<std::size_t>(p)];
     s.held = end;
     groups_.publish(s.tables, s.tokens, end, 0);
     groups_.slide(s.tables, end);
@@ -105,7 +115,9 @@ class Gemma3 {
     ASSERT_LE(std::ssize(s.tables.groups[1].blocks) - s.tables.groups[1].gone, (kWindow - 1 + kRun) / kBlock + 2);
   }
 
-  TokenId& slot(int group, BlockId id, int i) { return slots_[group].at(static_cast<std::size_t>(id.value * kBlock + i)); }
+  TokenId& slot(int group, BlockId id, int i) {
+    return slots_[group].at(static_cast<std::size_t>(id.value * kBlock + i));
+  }
 
   std::mt19937 rng_;
   CacheGroups groups_;

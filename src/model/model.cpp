@@ -65,7 +65,13 @@ class CpuModel final : public Model {
  public:
   CpuModel(Declared declared, const ModelConfig& config, const LoadOptions& options, ops::Backend backend, std::uint64_t fingerprint)
       : declared_(std::move(declared)), config_(config), options_(options), backend_(std::move(backend)), device_(device::make_cpu_device()) {
-    for (Slot& slot : slots_) slot.builder.emplace(config.n_heads / config.n_kv_heads);
+    // Shared blocks stand in several tables: each may be as long as the pool.
+    const int longest = std::min(config.max_positions / options.block_tokens + 1, pool_blocks(options));
+    for (Slot& slot : slots_) {
+      slot.builder.emplace(config.n_heads / config.n_kv_heads);
+      slot.builder->reserve(options.max_step_tokens, options.max_step_outputs, options.max_slices,
+                            static_cast<std::size_t>(options.max_slices) * static_cast<std::size_t>(longest));
+    }
     info_ = {config.vocab_size, config.dim, config.max_positions, options.max_step_tokens, options.max_step_outputs, options.max_slices,
              {{.block_tokens = options.block_tokens, .window = 0, .n_blocks = pool_blocks(options), .kv_bytes_per_token = kv_bytes_per_token(config, options.kv),
                .block_bytes = KvStore::block_bytes(config, options.kv, options.block_tokens)}},

@@ -7,6 +7,12 @@
 
 namespace millrace::model {
 
+void StepBuilder::reserve(int tokens, int outputs, int slices, std::size_t table_entries) {
+  const auto n_tokens = static_cast<std::size_t>(tokens), n_slices = static_cast<std::size_t>(slices);
+  ids_.reserve(n_tokens), positions_.reserve(n_tokens), output_rows_.reserve(static_cast<std::size_t>(outputs));
+  tables_.reserve(table_entries), slices_.reserve(n_slices), output_slices_.reserve(n_slices), table_at_.reserve(n_slices);
+}
+
 const ops::StepArgs& StepBuilder::build(std::span<const StepSlice> slices) {
   ids_.clear(), positions_.clear(), output_rows_.clear(), tables_.clear(), slices_.clear(), output_slices_.clear(), table_at_.clear();
   step_ = {};

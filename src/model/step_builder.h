@@ -16,6 +16,9 @@ class StepBuilder {
   /// Query heads per KV head, for attention tiles.
   explicit StepBuilder(int group) : group_(group) {}
 
+  /// Steps of no more than this allocate nothing (P15); `table_entries`: of all block tables together.
+  void reserve(int tokens, int outputs, int slices, std::size_t table_entries);
+
   /// What `slices` point to is copied. The result is valid until the next build.
   const ops::StepArgs& build(std::span<const StepSlice> slices);
 

@@ -22,9 +22,9 @@ struct PoolState {
 struct SequenceState {
   SeqId id;
   bool running = false;
-  int tokens = 0;                // positions in the cache
-  int blocks = 0, shared = 0;    // of the first group
-  int empty_slots = 0;           // of its last block
+  int tokens = 0;              // positions in the cache
+  int blocks = 0, shared = 0;  // of the first group
+  int empty_slots = 0;         // of its last block
 };
 
 struct CacheState {

@@ -1,7 +1,8 @@
-// Prefixes in flight: a sequence whose next block another one is computing waits for it. Waiting is no promise and holds
-// nothing up: it is decided anew in each plan, from who runs then, so the one who waits takes over where the other left
-// off when that is cancelled, preempted or does not move. Who is waited for runs already in a step, or stands before in
-// this very plan and does not wait itself: nobody waits in a circle, and the first in line never waits.
+// Prefixes in flight: a sequence whose next block another one is computing waits for it. Waiting is no promise and
+// holds nothing up: it is decided anew in each plan, from who runs then, so the one who waits takes over where the
+// other left off when that is cancelled, preempted or does not move. Who is waited for runs already in a step, or
+// stands before in this very plan and does not wait itself: nobody waits in a circle, and the first in line never
+// waits.
 
 #include <algorithm>
 
@@ -10,8 +11,8 @@
 namespace millrace::sched {
 namespace {
 
-/// Both have the same tokens, from the first to `end`, and what `other` publishes is for `seq`. The positions before the
-/// block are compared by name: a wrong guess costs a wait, never a wrong answer.
+/// Both have the same tokens, from the first to `end`, and what `other` publishes is for `seq`. The positions before
+/// the block are compared by name: a wrong guess costs a wait, never a wrong answer.
 bool same_block(const Sequence& seq, const Sequence& other, int first, int end) {
   const auto before = static_cast<std::size_t>(first / (end - first));
   if (!other.spec.shares || !other.tables.publishes || other.spec.salt != seq.spec.salt) return false;
@@ -36,7 +37,8 @@ bool Scheduler::waits_for_prefix(Sequence& seq) const {
 
 const Sequence* Scheduler::who_computes_next_block(const Sequence& seq) const {
   const int first = seq.done, end = first + groups_.block_tokens();
-  if (!seq.spec.shares || seq.in_flight() || first % groups_.block_tokens() != 0 || end > seq.shareable()) return nullptr;
+  if (!seq.spec.shares || seq.in_flight() || first % groups_.block_tokens() != 0 || end > seq.shareable())
+    return nullptr;
   bool before = true;
   for (const Sequence* other : running_) {
     if (other == &seq) {

@@ -1,5 +1,5 @@
-// Prefixes in flight, for any arrivals: a block that several need is computed once, nobody waits for ever, and what comes
-// out does not change.
+// Prefixes in flight, for any arrivals: a block that several need is computed once, nobody waits for ever, and what
+// comes out does not change.
 
 #include <gtest/gtest.h>
 
@@ -46,7 +46,9 @@ TEST(PrefixInFlight, without_pressure_each_block_is_computed_once_300_seeds) {  
       while (next < 30 && load.pick(2) == 0) {
         const int length = 1 + load.pick(150), shared = load.pick(length + 1);
         const auto salt = static_cast<std::uint64_t>(load.pick(2));
-        ASSERT_TRUE(sched.add({next}, {.prompt = prompt_of(1 + load.pick(2), shared, length, next), .max_new = 1 + load.pick(5), .salt = salt}));
+        ASSERT_TRUE(sched.add(
+            {next},
+            {.prompt = prompt_of(1 + load.pick(2), shared, length, next), .max_new = 1 + load.pick(5), .salt = salt}));
         live[{next++}] = {salt, length - 1};
       }
       StepPlan& step = in_flight.emplace_back();
@@ -74,7 +76,8 @@ TEST(PrefixInFlight, without_pressure_each_block_is_computed_once_300_seeds) {  
       }
       sched.check_invariants();
     }
-    for (const auto& [what, times] : computed) ASSERT_EQ(times, 1) << "block " << std::get<2>(what) << " ending with " << std::get<1>(what);
+    for (const auto& [what, times] : computed)
+      ASSERT_EQ(times, 1) << "block " << std::get<2>(what) << " ending with " << std::get<1>(what);
   }
 }
 

@@ -141,7 +141,7 @@ void Scheduler::fork(SeqId parent_id, SeqId child_id, int keep, std::span<const 
   child->running = parent.running && n_running() < limits_.max_running;
   child->done = child->planned = 0;
   if (child->running) {
-    child->tables = groups_.fork(parent.tables);
+    child->tables = groups_.fork(parent.tables, most);
     child->done = groups_.rewind(child->tables, std::min({parent.done, keep, child->known() - 1}));
     child->planned = child->done;
     child->count_prompt(child->done, child->cached);

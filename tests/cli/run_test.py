@@ -42,6 +42,11 @@ class Scripted(Case):
         self.assertEqual(reports[3]["cache"]["computed"], {"first_seen": 0, "diverged": 9, "evicted": 0, "salt": 0, "partial_block": 4, "disabled": 0})
         self.assertEqual(reports[3]["cache"]["diverged"], {"at": 36, "own": "a", "known": "x"})
 
+    def test_eight_prompts_with_one_start_of_400_tokens_compute_it_once(self):  # A16
+        prompts = ["x" * 400 + chr(97 + i) * 20 for i in range(8)]
+        lines = self.ok("run", self.model({}), *[word for p in prompts for word in ("-p", p)], "-n", "1", "--chunk", "4096", "--json").splitlines()
+        self.assertEqual([json.loads(line)["cache"]["cached"] for line in lines], [0] + [384] * 7)
+
     def test_text_streams_to_standard_output_and_speed_to_standard_error(self):
         done = millrace("run", self.model(STOP_EMOJI), "-p", "a")
         self.assertEqual((done.returncode, done.stdout), (0, "STOP😀\n"))
