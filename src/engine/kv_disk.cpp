@@ -81,7 +81,11 @@ KvDisk::~KvDisk() {
     stop_ = true;
   }
   changed_.notify_all();
-  if (writer_.joinable()) writer_.join();
+  if (!writer_.joinable()) return;
+  writer_.join();
+  log_info("kv disk", {{"folder", options_.folder}, {"bytes", metrics_.bytes.value()}, {"written_blocks", metrics_.written_total.value()},
+                       {"loaded_blocks", metrics_.loaded_total.value()}, {"dropped_blocks", metrics_.dropped_total.value()},
+                       {"damaged_blocks", metrics_.damaged_total.value()}, {"removed_blocks", metrics_.removed_total.value()}});
 }
 
 std::string KvDisk::file_name(const Key& key) const {

@@ -195,6 +195,19 @@ TEST(KvDisk, two_at_one_folder_do_not_harm_each_other) {
   for (const std::string& name : folder.files()) EXPECT_EQ(name.find(OutputFile::kTemporaryMark), std::string::npos);
 }
 
+TEST(KvDisk, a_folder_that_goes_away_costs_blocks_and_nothing_else) {
+  const QuietLog quiet;
+  const TempFolder folder;
+  const auto disk = KvDisk::open({folder.file("below"), 1 << 20}, info()).value();
+  put(*disk, 1);
+  std::filesystem::remove_all(folder.file("below"));
+  put(*disk, 2);
+  EXPECT_EQ(disk->metrics().dropped_total.value(), 1u);
+  EXPECT_FALSE(disk->has(0, block(2).name));
+  EXPECT_FALSE(finds(*disk, 1));
+  EXPECT_EQ(disk->metrics().damaged_total.value(), 0u);
+}
+
 TEST(KvDisk, a_folder_that_cannot_be_made_is_refused_with_its_name) {
   const TempFolder folder;
   write_file(folder.file("file"), "x");
