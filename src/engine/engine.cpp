@@ -54,6 +54,8 @@ Result<Handle> Engine::submit(Request request) {
 }
 
 int Engine::drain(std::chrono::milliseconds timeout) { return loop_->drain(timeout); }
+Result<int> Engine::save(std::span<const TokenId> tokens, const std::string& path) { return loop_->save(tokens, path); }
+Result<int> Engine::restore(const std::string& path) { return loop_->restore(path); }
 const EngineMetrics& Engine::metrics() const { return loop_->metrics(); }
 const model::RunnerInfo& Engine::info() const { return loop_->info(); }
 

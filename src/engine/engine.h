@@ -91,12 +91,15 @@ class Handle {
   std::shared_ptr<EventChannel> channel_;
 };
 
+class KvDisk;
+
 struct EngineOptions {
   int step_tokens = 512;     // most tokens of one step; smaller chunks, smoother streams
   int max_running = 64;      // sequences per step; others wait in line
   int max_queued = 1024;     // more are refused
   bool prefix_sharing = true;
   bool check_invariants = false;  // after each step; for tests
+  std::shared_ptr<KvDisk> kv_disk;  // keeps prefix blocks that memory gives up, and those there are at the end; or none
 };
 
 struct EngineMetrics {
@@ -121,6 +124,16 @@ class Engine {
   /// No new requests; waits until the running ones have ended, at most `timeout`, then cancels the rest.
   /// Returns how many were cut.
   int drain(std::chrono::milliseconds timeout);
+
+  /// Writes what the cache holds of `tokens`, whole blocks from the first on, to a file that appears whole at `path`;
+  /// returns how many tokens that are. restore() brings it back, also in a later process: from then on a request whose
+  /// prompt starts with these tokens finds them cached, and its answer is the same bits as if it had computed them.
+  /// Returns how many tokens are cached then; fewer than the file has where memory does not hold them.
+  /// Any thread but the engine's own (a row sink); requests go on meanwhile. Errors: not_found (nothing cached; no such
+  /// file), exhausted (no room; the prefix left the cache meanwhile), corrupt_data (torn, damaged), unsupported (the file
+  /// of another model, KV format or version); each one sentence.
+  Result<int> save(std::span<const TokenId> tokens, const std::string& path);
+  Result<int> restore(const std::string& path);
 
   const EngineMetrics& metrics() const;
   const model::RunnerInfo& info() const;

@@ -15,6 +15,11 @@
 
 namespace millrace::engine {
 
+/// Its time is up.
+inline bool is_late(const Request& request, Microseconds submitted_us, Microseconds now) {
+  return request.timeout_us > 0 && now - submitted_us >= request.timeout_us;
+}
+
 class LiveRequest {
  public:
   /// `tokenizer` outlives the request.
@@ -33,7 +38,7 @@ class LiveRequest {
   /// Takes the prompt tokens computed and cached so far; returns what is new since the last call.
   std::pair<int, int> count_prompt(int computed, int cached);
 
-  bool late(Microseconds now) const { return request_.timeout_us > 0 && now - submitted_us_ >= request_.timeout_us; }
+  bool late(Microseconds now) const { return is_late(request_, submitted_us_, now); }
 
   /// The token for `position`, from its row, which is overwritten. Any thread, while nobody changes the request.
   sampling::Sampled draw(std::span<float> logits, int position) const;

@@ -27,6 +27,16 @@ Engine::Loop::Loop(std::unique_ptr<model::Runner> runner, const text::Tokenizer&
       scheduler_(limits_, groups_),
       admission_(scheduler_.admission()) {
   update_gauges();
+  if (options_.kv_disk && options_.prefix_sharing) {
+    groups_.note_evictions();
+    loader_ = std::make_unique<KvLoader>(*options_.kv_disk, [this](KvLoader::Loaded loaded) {
+      {
+        const std::lock_guard lock(mutex_);
+        loaded_.push_back(std::move(loaded));
+      }
+      work_.notify_one();
+    });
+  }
   thread_ = std::thread([this] { run(); });
 }
 
@@ -79,32 +89,55 @@ void Engine::Loop::run() {
     update_gauges();
   }
   cutting_ = false;
+  loader_.reset();
+  unpark([](const Arrival&) { return true; });
   while (!live_.empty()) end(live_.begin()->first, Finish::cancelled);
+  keep_cached();
 }
 
 /// Parks while there is nothing to do. False when the engine stops.
 bool Engine::Loop::take_inbox() {
   std::vector<Arrival> arrivals;
+  std::vector<KvLoader::Loaded> loaded;
+  std::vector<std::function<void()>> tasks;
   bool stopping = false;
   {
     std::unique_lock lock(mutex_);
-    work_.wait(lock, [&] { return !live_.empty() || !inbox_.empty() || stop_; });
+    const auto some = [&] { return has_work(); };
+    if (parked_.empty()) work_.wait(lock, some);
+    else work_.wait_for(lock, std::chrono::milliseconds(10), some);  // somebody may give up waiting for the disk
     arrivals.swap(inbox_);
+    loaded.swap(loaded_);
+    tasks.swap(tasks_);
     cutting_ = cut_;
     stopping = stop_;
   }
+  for (const auto& task : tasks) task();
+  for (KvLoader::Loaded& piece : loaded) use(std::move(piece));
   for (Arrival& arrival : arrivals) add(std::move(arrival));
   return !stopping;
 }
 
+/// The mutex is held.
+bool Engine::Loop::has_work() const { return !live_.empty() || !inbox_.empty() || !loaded_.empty() || !tasks_.empty() || stop_; }
+
 void Engine::Loop::add(Arrival arrival) {
+  if (!loader_ || !park(arrival)) start(std::move(arrival));
+}
+
+sched::SequenceSpec Engine::Loop::spec_of(const Request& request) const {
+  sched::SequenceSpec spec = sequence_spec(request);
+  spec.shares = options_.prefix_sharing;
+  return spec;
+}
+
+void Engine::Loop::start(Arrival arrival) {
   do { last_id_ = (last_id_ + 1) & 0x7fffffff; } while (live_.contains({last_id_}));
   const SeqId id{last_id_};
   auto live = std::make_unique<LiveRequest>(std::move(arrival.request), std::move(arrival.channel), tokenizer_,
                                             arrival.submitted_us);
-  sched::SequenceSpec spec = sequence_spec(live->request());
+  sched::SequenceSpec spec = spec_of(live->request());
   spec.prompt = live->take_prompt();
-  spec.shares = options_.prefix_sharing;
   const auto added = scheduler_.add(id, std::move(spec));
   MILLRACE_CHECK(added.ok(), "a checked request was refused: " + added.error().message);
   live_.emplace(id, std::move(live));
@@ -113,6 +146,7 @@ void Engine::Loop::add(Arrival arrival) {
 /// Ends what its client has given up or what is out of time, in whatever state it is.
 void Engine::Loop::sweep() {
   const Microseconds now = now_us();
+  unpark([&](const Arrival& a) { return cutting_ || a.channel->cancelled() || is_late(a.request, a.submitted_us, now); });
   ending_.clear();
   for (const auto& [id, live] : live_)
     if (cutting_ || live->cancelled() || live->late(now)) ending_.push_back(id);
@@ -155,7 +189,7 @@ void Engine::Loop::end(SeqId id, Finish reason, std::optional<Error> error) {
 
 void Engine::Loop::update_gauges() {
   metrics_.running.set(scheduler_.n_running());
-  metrics_.waiting.set(scheduler_.n_waiting());
+  metrics_.waiting.set(scheduler_.n_waiting() + std::ssize(parked_));
   int used = 0, cached = 0, total = 0;
   for (int g = 0; g < groups_.n_groups(); ++g) {
     used += groups_.pool(g).n_used();

@@ -4,14 +4,19 @@
 // the inbox, which is the only thing the mutex guards. It is parked while nothing is open.
 
 #include <condition_variable>
+#include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <thread>
 #include <unordered_map>
 #include <vector>
 
 #include "engine/engine.h"
+#include "engine/kv_disk.h"
+#include "engine/kv_file.h"
+#include "engine/kv_loader.h"
 #include "engine/live_request.h"
 #include "engine/step_draws.h"
 #include "engine/step_input.h"
@@ -28,6 +33,8 @@ class Engine::Loop {
   // Any thread; see Engine.
   Result<std::shared_ptr<EventChannel>> submit(Request request);
   int drain(std::chrono::milliseconds timeout);
+  Result<int> save(std::span<const TokenId> tokens, const std::string& path);
+  Result<int> restore(const std::string& path);
   const EngineMetrics& metrics() const { return metrics_; }
   const model::RunnerInfo& info() const { return runner_->info(); }
 
@@ -38,13 +45,29 @@ class Engine::Loop {
     Microseconds submitted_us;
   };
 
+  // loop_cache.cpp, any thread: runs `task` on the engine thread between two steps and waits for it.
+  void between_steps(const std::function<void()>& task);
+
   // The engine thread from here on.
   void run();
   bool take_inbox();
+  bool has_work() const;
   void add(Arrival arrival);
+  void start(Arrival arrival);
+  sched::SequenceSpec spec_of(const Request& request) const;
   void sweep();
   void end(SeqId id, Finish reason, std::optional<Error> error = std::nullopt);
   void update_gauges();
+
+  // loop_cache.cpp
+  bool park(Arrival& arrival);
+  std::vector<KvLoader::Wanted> wanted_from_disk(std::span<const TokenId> prompt, std::uint64_t salt) const;
+  void use(KvLoader::Loaded loaded);
+  void unpark(const std::function<bool(const Arrival&)>& which);
+  std::optional<KvBlock> copy_of(int group, const kv::BlockContent& content) const;
+  bool adopt(const KvBlock& block);
+  void keep_evicted();
+  void keep_cached();
 
   // loop_step.cpp
   void step();
@@ -65,6 +88,21 @@ class Engine::Loop {
   EngineMetrics metrics_;
 
   std::unordered_map<SeqId, std::unique_ptr<LiveRequest>> live_;
+
+  /// A request whose prefix comes from the disk first; or, as a follower, waits for a job of another one's that loads what
+  /// it wants, too.
+  struct Parked {
+    Arrival arrival;
+    std::int64_t job = 0;
+    bool follower = false;
+  };
+  struct Loading {
+    std::int64_t job = 0;
+    kv::BlockHash first;  // of what it wants
+  };
+  std::vector<Parked> parked_;
+  std::vector<Loading> loading_;
+  std::int64_t last_job_ = 0;
   std::int32_t last_id_ = -1;
   bool cutting_ = false;  // drain's patience was over at the last look into the inbox
 
@@ -79,10 +117,13 @@ class Engine::Loop {
   std::mutex mutex_;
   std::condition_variable work_, idle_;
   std::vector<Arrival> inbox_;
+  std::vector<KvLoader::Loaded> loaded_;
+  std::vector<std::function<void()>> tasks_;
   int n_open_ = 0, n_queued_ = 0;  // submitted and not ended; of these, not started
   int n_cut_ = 0;                  // ended by drain
   bool draining_ = false, cut_ = false, stop_ = false;
 
+  std::unique_ptr<KvLoader> loader_;  // ended by the engine thread
   std::thread thread_;  // last: it uses all of the above
 };
 

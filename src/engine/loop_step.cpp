@@ -16,6 +16,7 @@ void Engine::Loop::step() {
   scheduler_.plan(plan_);
   MILLRACE_CHECK(!plan_.slices.empty(), std::to_string(live_.size()) + " requests are open and nothing can run");
   metrics_.preemptions_total.add(plan_.preempted.size());
+  keep_evicted();
   start_slices(begun_us);
   copy_blocks(*runner_, plan_);
   build_slices(scheduler_, plan_, groups_.n_groups(), input_);

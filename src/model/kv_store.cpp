@@ -36,4 +36,26 @@ void KvStore::copy_blocks(std::span<const BlockId> from, std::span<const BlockId
         std::memcpy(plane + to[i].value * layer.block_stride, plane + from[i].value * layer.block_stride, static_cast<std::size_t>(layer.block_stride));
 }
 
+void KvStore::read_block(BlockId block, std::span<std::byte> to) const {
+  std::byte* at = to.data();
+  for (const ops::KvLayer& layer : layers_)
+    for (const std::byte* plane : {layer.k, layer.v}) {
+      const auto bytes = static_cast<std::size_t>(layer.block_stride);
+      std::memcpy(at, plane + block.value * layer.block_stride, bytes);
+      at += bytes;
+    }
+  MILLRACE_CHECK(at == to.data() + to.size(), "a block read into " + std::to_string(to.size()) + " bytes");
+}
+
+void KvStore::write_block(BlockId block, std::span<const std::byte> from) {
+  const std::byte* at = from.data();
+  for (const ops::KvLayer& layer : layers_)
+    for (std::byte* plane : {layer.k, layer.v}) {
+      const auto bytes = static_cast<std::size_t>(layer.block_stride);
+      std::memcpy(plane + block.value * layer.block_stride, at, bytes);
+      at += bytes;
+    }
+  MILLRACE_CHECK(at == from.data() + from.size(), "a block written from " + std::to_string(from.size()) + " bytes");
+}
+
 }  // namespace millrace::model

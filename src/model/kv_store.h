@@ -27,6 +27,10 @@ class KvStore {
   /// to[i] = from[i] in every layer.
   void copy_blocks(std::span<const BlockId> from, std::span<const BlockId> to);
 
+  /// The bytes of `block` in one piece, layer by layer, K before V: `to` and `from` have block_bytes().
+  void read_block(BlockId block, std::span<std::byte> to) const;
+  void write_block(BlockId block, std::span<const std::byte> from);
+
   static std::int64_t block_bytes(const ModelConfig& config, KvFormat format, int block_tokens);
 
  private:

@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "device/topology.h"
 #include "graph/plan_cache.h"
+#include "model/fingerprint.h"
 #include "model/step_builder.h"
 #include "model/weight_store.h"
 #include "ops/backend.h"
@@ -56,11 +57,13 @@ Result<MemoryEstimate> estimate(const Declared& declared, const ModelConfig& con
 
 class CpuModel final : public Model {
  public:
-  CpuModel(Declared declared, const ModelConfig& config, const LoadOptions& options, ops::Backend backend)
+  CpuModel(Declared declared, const ModelConfig& config, const LoadOptions& options, ops::Backend backend, std::uint64_t fingerprint)
       : declared_(std::move(declared)), config_(config), options_(options), backend_(std::move(backend)), device_(device::make_cpu_device()) {
     for (Slot& slot : slots_) slot.builder.emplace(config.n_heads / config.n_kv_heads);
     info_ = {config.vocab_size, config.dim, config.max_positions, options.max_step_tokens, options.max_step_outputs, options.max_slices,
-             {{.block_tokens = options.block_tokens, .window = 0, .n_blocks = pool_blocks(options)}}};
+             {{.block_tokens = options.block_tokens, .window = 0, .n_blocks = pool_blocks(options),
+               .block_bytes = KvStore::block_bytes(config, options.kv, options.block_tokens)}},
+             fingerprint, std::string(tensor::to_string(dtype_of(options.kv)))};
   }
 
   Result<void> load() {
@@ -121,6 +124,17 @@ class CpuModel final : public Model {
     kv_->copy_blocks(from, to);
   }
 
+  void read_blocks(int cache_group, std::span<const BlockId> blocks, std::span<std::byte> to) const override {
+    const auto bytes = block_bytes(cache_group, blocks.size(), to.size());
+    for (std::size_t i = 0; i < blocks.size(); ++i) kv_->read_block(blocks[i], to.subspan(i * bytes, bytes));
+  }
+
+  void write_blocks(int cache_group, std::span<const BlockId> blocks, std::span<const std::byte> from) override {
+    MILLRACE_CHECK(submitted_ == waited_, "write_blocks beside a running step");
+    const auto bytes = block_bytes(cache_group, blocks.size(), from.size());
+    for (std::size_t i = 0; i < blocks.size(); ++i) kv_->write_block(blocks[i], from.subspan(i * bytes, bytes));
+  }
+
   void profile(bool on) override {
     profile_us_.assign(on ? declared_.graph->nodes.size() + 1 : 0, 0.0);  // a launch has a node or more; the row task
     stream_->group().profile(profile_us_);
@@ -146,6 +160,13 @@ class CpuModel final : public Model {
     graph::StepRun run;
     device::Buffer logits, hidden;
   };
+  /// Of one block; `n` of them are `total` bytes.
+  std::size_t block_bytes(int cache_group, std::size_t n, std::size_t total) const {
+    MILLRACE_CHECK(cache_group == 0, "no cache group " + std::to_string(cache_group));
+    const auto bytes = static_cast<std::size_t>(info_.cache_groups[0].block_bytes);
+    MILLRACE_CHECK(n * bytes == total, std::to_string(n) + " blocks in " + std::to_string(total) + " bytes");
+    return bytes;
+  }
   void start(Slot& slot) { stream_->submit(slot.plan->launches(), &slot.run); }
 
   Declared declared_;
@@ -220,7 +241,8 @@ Result<std::unique_ptr<Model>> load_model(const io::WeightSource& source, const 
   MILLRACE_TRY_VOID(check_options(options));
   MILLRACE_TRY(backend, ops::make_backend(options.isa));
   MILLRACE_TRY(declared, declare(source, config, backend.panel_rows()));
-  auto model = std::make_unique<CpuModel>(std::move(declared), config, options, std::move(backend));
+  const std::uint64_t fingerprint = fingerprint_of(source, config, backend.isa, options.kv);
+  auto model = std::make_unique<CpuModel>(std::move(declared), config, options, std::move(backend), fingerprint);
   MILLRACE_TRY_VOID(model->load());
   return std::unique_ptr<Model>(std::move(model));
 }

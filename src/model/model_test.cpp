@@ -19,6 +19,7 @@ namespace {
 using io::testing::TinyModel;
 using testing::Harness;
 using testing::random_tokens;
+using testing::Stream;
 
 std::string folder_of(const io::testing::ScratchFolder& scratch, const TinyModel& tiny) {
   tiny.write_folder(scratch.path() / tiny.architecture);
@@ -215,6 +216,36 @@ TEST(Model, the_estimate_before_loading_is_what_the_model_then_takes) {
   EXPECT_EQ(before.kv_bytes_per_token, 2 * tiny.layers * tiny.kv_heads * tiny.head_dim * 2);
   EXPECT_EQ(before.kv_bytes, before.kv_bytes_per_token * 1024);
   EXPECT_EQ(before.total(), after.total());
+}
+
+/// The logits of the last token of `s` alone: everything before it is read from the cache.
+std::vector<float> last_row(Model& model, const Stream& s) {
+  const std::span<const BlockId> table = s.blocks;
+  const StepSlice slice{.tokens = std::span(s.tokens).last(1), .first = static_cast<int>(s.tokens.size()) - 1, .block_tables = {&table, 1}, .outputs = Outputs::last};
+  const StepOutputs out = model.wait(model.submit({&slice, 1})).value();
+  return {out.logits.begin(), out.logits.end()};
+}
+
+// What save, restore and the disk tier rest on: a block's bytes are all there is to it, wherever it lies, in every format.
+TEST(Model, blocks_carried_to_another_model_object_continue_with_the_same_bits) {
+  for (const KvFormat kv : {KvFormat::f32, KvFormat::f16, KvFormat::bf16}) {
+    const io::testing::ScratchFolder scratch;
+    const TinyModel tiny;
+    const std::string path = folder_of(scratch, tiny);
+    Harness from(path, options(kv)), to(path, options(kv));
+    EXPECT_EQ(from.model().info().fingerprint, to.model().info().fingerprint);
+    const auto tokens = random_tokens(49, tiny.vocab, 4);  // three blocks of 16 and one token
+    const Stream a = from.stream(tokens, 2), b = to.shuffled(tokens, 5);
+    (void)from.logits({a}, 64);
+    const auto want = last_row(from.model(), a);
+    std::vector<std::byte> bytes(3 * static_cast<std::size_t>(from.model().info().cache_groups[0].block_bytes));
+    from.model().read_blocks(0, std::span(a.blocks).first(3), bytes);
+    to.model().write_blocks(0, std::span(b.blocks).first(3), bytes);
+    EXPECT_EQ(last_row(to.model(), b), want);
+    bytes[bytes.size() / 2 + 1] ^= std::byte{0x40};  // the last row does depend on them
+    to.model().write_blocks(0, std::span(b.blocks).first(3), bytes);
+    EXPECT_NE(last_row(to.model(), b), want);
+  }
 }
 
 // A10, B3: a decode plan holds the paged attention kernel in every layer, and its work splits are those of setup whatever

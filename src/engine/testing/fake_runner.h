@@ -6,6 +6,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <cstring>
 #include <functional>
 #include <set>
 #include <thread>
@@ -47,6 +48,7 @@ struct FakeRunnerOptions {
   int workers = 1;  // threads that run a row task
   std::chrono::microseconds step_time{0};
   std::function<bool(int step)> fails;  // steps count from 0
+  std::uint64_t fingerprint = 1;
 };
 
 class FakeRunner : public model::Runner {
@@ -58,7 +60,9 @@ class FakeRunner : public model::Runner {
              .max_step_tokens = options_.step_tokens,
              .max_step_outputs = options_.step_outputs,
              .max_slices = options_.slices,
-             .cache_groups = {{options_.block_tokens, 0, options_.blocks}}};
+             .cache_groups = {{options_.block_tokens, 0, options_.blocks, options_.block_tokens * std::int64_t{sizeof(TokenId)}}},
+             .fingerprint = options_.fingerprint,
+             .kv_format = "tokens"};
     cache_.assign(static_cast<std::size_t>(options_.blocks * options_.block_tokens), -1);
   }
 
@@ -106,7 +110,17 @@ class FakeRunner : public model::Runner {
             cache_.at(static_cast<std::size_t>(from[i].value) * n + j);
   }
 
+  void read_blocks(int, std::span<const BlockId> blocks, std::span<std::byte> to) const override {
+    for (std::size_t i = 0; i < blocks.size(); ++i) std::memcpy(&to[i * block_bytes()], &cache_.at(first_cell(blocks[i])), block_bytes());
+  }
+
+  void write_blocks(int, std::span<const BlockId> blocks, std::span<const std::byte> from) override {
+    for (std::size_t i = 0; i < blocks.size(); ++i) std::memcpy(&cache_.at(first_cell(blocks[i])), &from[i * block_bytes()], block_bytes());
+  }
+
  private:
+  std::size_t block_bytes() const { return static_cast<std::size_t>(options_.block_tokens) * sizeof(TokenId); }
+  std::size_t first_cell(BlockId block) const { return static_cast<std::size_t>(block.value * options_.block_tokens); }
   TokenId& cell(const model::StepSlice& slice, int position) {
     const int n = options_.block_tokens;
     const BlockId block = slice.block_tables[0][static_cast<std::size_t>(position / n)];
