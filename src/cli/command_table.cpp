@@ -12,7 +12,7 @@ constexpr auto kCommands = std::to_array<CommandInfo>({
     {Command::run, "run", "Answer one prompt, or several as one batch.",
      "Text goes to standard output as it is made, one line about speed to standard error.\n"
      "--json prints one object per prompt, in order: text, ids, prompt_ids, finish_reason, prompt_tokens,\n"
-     "completion_tokens, ttft_ms, prefill_tokens_per_s, decode_tokens_per_s. The end token counts in ids and\n"
+     "cached_tokens, completion_tokens, ttft_ms, prefill_tokens_per_s, decode_tokens_per_s. The end token counts in ids and\n"
      "completion_tokens and is left out of text.",
      "millrace run smollm2-135m-instruct --chat -p \"Why is the sky blue?\"\n"
      "millrace run model.gguf -p \"The capital of France is\" -n 48\n"

@@ -1,10 +1,14 @@
 #include "cli/session.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <utility>
 
 #include "cli/output.h"
+#include "device/memory_info.h"
 #include "device/topology.h"
+#include "engine/kv_disk.h"
+#include "kv/block_pool.h"
 
 namespace millrace::cli {
 
@@ -41,6 +45,54 @@ Result<model::ModelConfig> config_of(const ModelBundle& bundle) {
   return config;
 }
 
+namespace {
+
+Result<model::MemoryEstimate> estimate_of(const ModelBundle& bundle, const model::ModelConfig& config, const Options& options, const Need& need) {
+  MILLRACE_TRY(load, load_options(options, need));
+  auto memory = model::estimate_memory(*bundle.source, config, load);
+  if (!memory) return std::move(memory).error().in(fmt::format("loading '{}'", bundle.path));
+  return memory;
+}
+
+/// What `tokens` of the pool take beside their keys and values.
+std::int64_t bookkeeping_bytes(std::int64_t tokens) { return tokens / kBlockTokens * kv::BlockPool::bookkeeping_bytes(kBlockTokens); }
+
+std::int64_t disk_buffer_bytes(const Options& options) { return options.kv_disk.empty() ? 0 : engine::kKvDiskBufferBytes; }
+
+}  // namespace
+
+Result<MemoryLedger> ledger_of(const ModelBundle& bundle, const model::ModelConfig& config, const Options& options, const Need& need, const device::MemoryInfo& machine) {
+  MILLRACE_TRY(memory, estimate_of(bundle, config, options, need));
+  const std::int64_t tokens = in_blocks(need.pool_tokens);
+  return MemoryLedger{.machine = machine,
+                      .program_bytes = device::resident_bytes(),
+                      .weights_bytes = memory.weights_bytes,
+                      .plans_bytes = memory.arena_bytes,
+                      .scratch_bytes = memory.scratch_bytes + memory.results_bytes + disk_buffer_bytes(options),
+                      .kv_bytes = memory.kv_bytes + bookkeeping_bytes(tokens),
+                      .kv_tokens = tokens,
+                      .kv_format = options.kv};
+}
+
+Result<Need> within_memory(const ModelBundle& bundle, const model::ModelConfig& config, const Options& options, Need need) {
+  const device::MemoryInfo machine = device::machine_memory();  // once: a share of it must fit it
+  if (!options.kv_memory.empty()) {
+    MILLRACE_TRY(wish, parse_memory_amount(options.kv_memory));
+    // Plans grow with the longest context: with the model's own there is room for those of any pool.
+    need.pool_tokens = in_blocks(config.max_positions);
+    MILLRACE_TRY(memory, estimate_of(bundle, config, options, need));
+    const std::int64_t block_bytes = memory.kv_bytes / (need.pool_tokens / kBlockTokens) + bookkeeping_bytes(kBlockTokens);
+    const std::int64_t left_bytes = machine.free_bytes - fixed_bytes(memory) - disk_buffer_bytes(options);
+    MILLRACE_TRY(tokens, kv_tokens_of(wish, left_bytes, block_bytes, kBlockTokens));
+    need.pool_tokens = tokens;
+  }
+  MILLRACE_TRY(ledger, ledger_of(bundle, config, options, need, machine));
+  MILLRACE_TRY_VOID(check_fits(ledger));
+  if (!options.kv_disk.empty()) MILLRACE_TRY_VOID(engine::KvDisk::check_folder(options.kv_disk));
+  if (need.prints_memory) std::fputs(ledger_text(ledger).c_str(), stderr);
+  return need;
+}
+
 Result<std::unique_ptr<model::Model>> load_weights(const ModelBundle& bundle, const model::ModelConfig& config, const Options& options, const Need& need) {
   MILLRACE_TRY(load, load_options(options, need));
   ProgressBar bar("loading");
@@ -50,19 +102,30 @@ Result<std::unique_ptr<model::Model>> load_weights(const ModelBundle& bundle, co
   return model;
 }
 
-Session start_engine(ModelBundle bundle, const model::ModelConfig& config, std::unique_ptr<model::Model> model, const Need& need) {
-  engine::EngineOptions options;
-  options.step_tokens = need.step_tokens;
-  options.max_running = need.max_running;
-  options.prefix_sharing = need.prefix_sharing;
+Result<Session> start_engine(ModelBundle bundle, const model::ModelConfig& config, const Options& options, std::unique_ptr<model::Model> model, const Need& need) {
+  engine::EngineOptions made;
+  made.step_tokens = need.step_tokens;
+  made.max_running = need.max_running;
+  made.prefix_sharing = need.prefix_sharing;
+  if (!options.kv_disk.empty()) {
+    MILLRACE_TRY(most_bytes, parse_byte_size(options.kv_disk_size));
+    MILLRACE_TRY(disk, engine::KvDisk::open({options.kv_disk, most_bytes}, model->info()));
+    made.kv_disk = std::move(disk);
+  }
   Session session{std::move(bundle), config, nullptr};
-  session.engine = std::make_unique<engine::Engine>(std::move(model), *session.bundle.tokenizer, options);
+  session.engine = std::make_unique<engine::Engine>(std::move(model), *session.bundle.tokenizer, made);
   return session;
 }
 
 Result<Session> start_session(ModelBundle bundle, const model::ModelConfig& config, const Options& options, const Need& need) {
-  MILLRACE_TRY(model, load_weights(bundle, config, options, need));
-  return start_engine(std::move(bundle), config, std::move(model), need);
+  MILLRACE_TRY(fitted, within_memory(bundle, config, options, need));
+  MILLRACE_TRY(model, load_weights(bundle, config, options, fitted));
+  return start_engine(std::move(bundle), config, options, std::move(model), fitted);
+}
+
+std::int64_t pool_tokens(const Session& session) {
+  const model::CacheGroupInfo& group = session.engine->info().cache_groups[0];
+  return std::int64_t{group.n_blocks} * group.block_tokens;
 }
 
 sampling::Params sampling_params(const Options& options) {

@@ -20,8 +20,8 @@ class Scripted(Case):
 
     def test_json_has_the_fields_and_counts_the_end_token(self):  # A18
         answer = self.ok_json("run", self.model(STOP_EMOJI), "-p", "a", "--json")
-        self.assertEqual(list(answer), ["text", "ids", "prompt_ids", "finish_reason", "prompt_tokens", "completion_tokens", "ttft_ms",
-                                        "prefill_tokens_per_s", "decode_tokens_per_s"])
+        self.assertEqual(list(answer), ["text", "ids", "prompt_ids", "finish_reason", "prompt_tokens", "cached_tokens", "completion_tokens",
+                                        "ttft_ms", "prefill_tokens_per_s", "decode_tokens_per_s"])
         self.assertEqual(answer["text"], "STOP😀")
         self.assertEqual(answer["ids"], [270, 271, 240, 159, 152, 128, EOS])
         self.assertEqual((answer["prompt_ids"], answer["prompt_tokens"], answer["completion_tokens"]), ([97], 1, 7))
