@@ -44,7 +44,6 @@ nlohmann::ordered_json to_json(const Answer& answer) {
   object["prompt_ids"] = answer.prompt_ids;
   object["finish_reason"] = engine::to_string(answer.finish);
   object["prompt_tokens"] = answer.usage.prompt_tokens;
-  object["cached_tokens"] = answer.usage.cached_tokens;
   object["completion_tokens"] = answer.usage.completion_tokens;
   object["ttft_ms"] = static_cast<double>(answer.usage.ttft_us) / 1000;
   object["prefill_tokens_per_s"] = prefill_rate(answer.usage);
