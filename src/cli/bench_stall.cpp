@@ -163,7 +163,8 @@ Result<int> run_bench_stall(const Options& options) {
     return error(Code::unsupported, "bench stall needs a context of {} tokens, '{}' has {}", least, options.model, config.max_positions);
   const Need need{.pool_tokens = in_blocks(kLongTokens + 1, options) + kStreams * in_blocks(kStreamPrompt + kStreamTokens, options),
                   .prefix_sharing = false,
-                  .max_step_us = max_step_us(options)};
+                  .max_step_us = max_step_us(options),
+                  .prints_memory = !options.json};
   MILLRACE_TRY(session, start_session(std::move(bundle), config, options, need));
   StallBench bench(*session.engine, config.vocab_size);
   MILLRACE_TRY(report, bench.run());
