@@ -128,16 +128,15 @@ void gemm_bf16(benchmark::State& state) {
 }
 
 /// rows, tokens in the cache (the rows among them), query heads per KV head; head_dim 64, blocks of 32 tokens, as the
-/// engine has.
-void attend(benchmark::State& state, attend_f32_fn kernel, int element_bytes) {
+/// engine has. vector_bytes: of one token's keys, or values, with their scale.
+void attend(benchmark::State& state, attend_f32_fn kernel, std::int64_t vector_bytes) {
   const std::int64_t rows = state.range(0), tokens = state.range(1), group = state.range(2), head_dim = 64,
                      block_tokens = 32;
-  const std::int64_t block_bytes = block_tokens * head_dim * element_bytes,
-                     blocks = (tokens + block_tokens - 1) / block_tokens;
+  const std::int64_t block_bytes = block_tokens * vector_bytes, blocks = (tokens + block_tokens - 1) / block_tokens;
   const std::int64_t copies = copies_of(2 * blocks * block_bytes, rows);
   Bytes q(rows * group * head_dim * 4), k(copies * blocks * block_bytes), v(copies * blocks * block_bytes),
       m(rows * group * 4), l(rows * group * 4), o(rows * group * head_dim * 4),
-      scratch((rows * group + 2 * head_dim) * kKeyTile * 4);
+      scratch(attend_scratch_floats(rows * group, head_dim) * 4);
   std::vector<std::int32_t> blocks_of(static_cast<std::size_t>(blocks));
   for (std::size_t b = 0; b < blocks_of.size(); ++b) blocks_of[b] = static_cast<std::int32_t>(b);
   std::int64_t copy = 0, keys = 0;
@@ -212,9 +211,10 @@ void register_all() {
                                                                                                 {256, 4096, 7}})
       b->Args({rows, tokens, group});
   };
-  lengths(benchmark::RegisterBenchmark("attend_f32", [](benchmark::State& s) { attend(s, table.attend_f32, 4); }));
-  lengths(benchmark::RegisterBenchmark("attend_f16", [](benchmark::State& s) { attend(s, table.attend_f16, 2); }));
-  lengths(benchmark::RegisterBenchmark("attend_bf16", [](benchmark::State& s) { attend(s, table.attend_bf16, 2); }));
+  lengths(benchmark::RegisterBenchmark("attend_f32", [](benchmark::State& s) { attend(s, table.attend_f32, 256); }));
+  lengths(benchmark::RegisterBenchmark("attend_f16", [](benchmark::State& s) { attend(s, table.attend_f16, 128); }));
+  lengths(benchmark::RegisterBenchmark("attend_bf16", [](benchmark::State& s) { attend(s, table.attend_bf16, 128); }));
+  lengths(benchmark::RegisterBenchmark("attend_int8", [](benchmark::State& s) { attend(s, table.attend_int8, 68); }));
   for (const std::int64_t rows : {1, 256}) {
     const std::int64_t dim = 1536;
     small("rms_norm_f32", rows, dim, 8, [=](Bytes& x, Bytes& y, Bytes& z, Bytes&, Bytes&) {

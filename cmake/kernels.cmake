@@ -38,12 +38,16 @@ set_target_properties(kernels PROPERTIES SOURCES "${kernel_sources}")
 if(avx2 IN_LIST levels)
   set(sampling_avx2_flags -mavx2)
   set(sampling_avx512_flags -mavx512f)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")  # as above
+    list(APPEND sampling_avx512_flags -Wno-maybe-uninitialized -Wno-uninitialized)
+  endif()
 endif()
 foreach(level generic avx2 avx512)
   set_source_files_properties(src/sampling/${level}/row_loops.cpp PROPERTIES SKIP_PRECOMPILE_HEADERS ON
     COMPILE_OPTIONS "${generic_flags};${sampling_${level}_flags}")
 endforeach()
-set_source_files_properties(src/sampling/row_loops.cpp PROPERTIES COMPILE_OPTIONS -ffp-contract=off)
+set_source_files_properties(src/sampling/row_loops.cpp src/sampling/sampler.cpp src/sampling/selection.cpp
+  PROPERTIES COMPILE_OPTIONS -ffp-contract=off)
 
 # Headers of these folders compile with those flags only, so not alone.
 get_target_property(kernel_headers kernels HEADER_SET)

@@ -133,6 +133,12 @@ Result<int> run_bench_speed(const Options& options) {
 
   Need need{.pool_tokens = kMostBatch * in_blocks(kPromptTokens + Bench::answer_tokens(kMostBatch), options), .max_running = kMostBatch, .prefix_sharing = false};
   if (options.long_context) need.pool_tokens = std::max(need.pool_tokens, in_blocks(least_context, options));
+  const std::int64_t least_pool = need.pool_tokens;
+  need.prints_memory = !options.json;
+  MILLRACE_TRY(fitted, within_memory(bundle, config, options, need));
+  if (fitted.pool_tokens < least_pool)
+    return error(Code::invalid_argument, "--kv-memory {} holds {} tokens, bench runs with {}", options.kv_memory, fitted.pool_tokens, least_pool);
+  need = fitted;
   MILLRACE_TRY(load, load_options(options, need));
   MILLRACE_TRY(memory, model::estimate_memory(*bundle.source, config, load));
   BenchReport report{.file = bundle.path,
@@ -150,7 +156,7 @@ Result<int> run_bench_speed(const Options& options) {
     ops.insert(ops.end(), later.begin(), later.end());
   }
   report.ops = std::move(ops);
-  const Session session = start_engine(std::move(bundle), config, std::move(model), need);
+  MILLRACE_TRY(session, start_engine(std::move(bundle), config, options, std::move(model), need));
   Bench bench(*session.engine, config.vocab_size);
   MILLRACE_TRY(prefill, bench.prefill(kPrefillTokens));
   report.add_prefill(kPrefillTokens, prefill);

@@ -12,10 +12,11 @@ namespace {
 constexpr int kPrefillRepeats = 3, kDecodeRepeats = 16;
 
 /// Draws as for requests of temperature 0.8 and top_p 0.95: what the row task of an engine's step costs.
-void draw_row(void*, int row, std::span<float> logits) noexcept {
+void draw_row(void*, int row, std::span<float> logits, std::span<std::byte> scratch) noexcept {
   static const sampling::Params params{.temperature = 0.8f, .top_p = 0.95f};
   static const sampling::TokenCounts counts;
-  (void)sampling::sample(logits, {}, counts, params, {0, 0, static_cast<std::uint64_t>(row)});
+  sampling::Sampled sampled;
+  sampling::sample(logits, {}, counts, params, {0, 0, static_cast<std::uint64_t>(row)}, scratch, sampled);
 }
 
 /// Sequences of equal length side by side in the pool.

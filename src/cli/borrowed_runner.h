@@ -17,6 +17,8 @@ class BorrowedRunner : public model::Runner {
   void copy_blocks(int cache_group, std::span<const BlockId> from, std::span<const BlockId> to) override {
     runner_.copy_blocks(cache_group, from, to);
   }
+  void read_blocks(int cache_group, std::span<const BlockId> blocks, std::span<std::byte> to) const override { runner_.read_blocks(cache_group, blocks, to); }
+  void write_blocks(int cache_group, std::span<const BlockId> blocks, std::span<const std::byte> from) override { runner_.write_blocks(cache_group, blocks, from); }
 
  private:
   model::Runner& runner_;

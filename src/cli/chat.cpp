@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 
@@ -66,9 +67,10 @@ Result<int> run_chat(const Options& options) {
   MILLRACE_TRY(config, config_of(bundle));
   MILLRACE_TRY(source, template_text(*bundle.source));
   MILLRACE_TRY(chat_template, text::ChatTemplate::parse(source));
-  MILLRACE_TRY(context, context_of(options, config, kContextCap));
-  const Need need{.pool_tokens = in_blocks(context, options), .step_tokens = static_cast<int>(options.chunk), .max_step_us = max_step_us(options)};
+  MILLRACE_TRY(wished, context_of(options, config, options.kv_memory.empty() ? kContextCap : config.max_positions));
+  const Need need{.pool_tokens = in_blocks(wished, options), .step_tokens = static_cast<int>(options.chunk), .max_step_us = max_step_us(options), .prints_memory = true};
   MILLRACE_TRY(session, start_session(std::move(bundle), config, options, need));
+  const std::int64_t context = std::min(wished, pool_tokens(session));
 
   auto messages = text::Json::array();
   if (!options.system.empty()) messages.push_back({{"role", "system"}, {"content", options.system}});

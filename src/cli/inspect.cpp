@@ -1,9 +1,6 @@
 // inspect: what is in a model file, and what a run of it will take, without loading; this machine; this build. What this
 // build cannot do with the file is listed, and is no error: the file is fine.
 
-#include <unistd.h>
-
-#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -11,7 +8,7 @@
 #include "cli/inspect_machine.h"
 #include "cli/output.h"
 #include "cli/session.h"
-#include "device/topology.h"
+#include "device/memory_info.h"
 
 namespace millrace::cli {
 namespace {
@@ -46,14 +43,6 @@ Json sizes_of(const model::ModelConfig& config) {
           {"context", config.max_positions}, {"tied_head", config.tied_head}};
 }
 
-/// Bytes of this process that are in memory now.
-std::int64_t resident_bytes() {
-  std::ifstream statm("/proc/self/statm");
-  std::int64_t all_pages = 0, resident_pages = 0;
-  statm >> all_pages >> resident_pages;
-  return resident_pages * ::sysconf(_SC_PAGESIZE);
-}
-
 /// Loading for one sequence of `context` tokens, with the options of this call.
 Result<model::LoadOptions> one_sequence(const Options& options, int context) {
   return load_options(options, {.pool_tokens = in_blocks(context, options), .step_outputs = 1, .max_running = 1});
@@ -65,8 +54,8 @@ Result<Json> memory_of(const io::WeightSource& source, const model::ModelConfig&
   MILLRACE_TRY(context, context_of(options, config, kContextCap));
   MILLRACE_TRY(load, one_sequence(options, context));
   MILLRACE_TRY(memory, model::estimate_memory(source, config, load));
-  const std::int64_t process_bytes = resident_bytes(), free_bytes = device::machine_memory().free_bytes;
-  const std::int64_t rest = free_bytes - (memory.total() - memory.kv_bytes);
+  const std::int64_t process_bytes = device::resident_bytes(), free_bytes = device::machine_memory().free_bytes;
+  const std::int64_t rest = free_bytes - fixed_bytes(memory);
   return Json{{"weights_bytes", memory.weights_bytes}, {"token_weights_bytes", memory.token_weights_bytes}, {"kv_bytes_per_token", memory.kv_bytes_per_token},
               {"context_tokens", context}, {"kv_bytes", memory.kv_bytes}, {"arena_bytes", memory.arena_bytes}, {"scratch_bytes", memory.scratch_bytes},
               {"results_bytes", memory.results_bytes}, {"process_bytes", process_bytes}, {"total_bytes", memory.total() + process_bytes},

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "device/memory_info.h"
 #include "device/topology.h"
 
 namespace millrace::cli {

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "cli/bench_modes.h"
+#include "cli/byte_size.h"
 #include "device/topology.h"
 
 namespace millrace::cli {
@@ -38,7 +39,20 @@ std::string windows_default(Command) { return "all whole ones"; }
 std::string speed_default(Command) { return "so that work waits"; }
 std::string max_step_default(Command command) { return command == Command::bench ? "100" : "0: no bound"; }
 std::string trace_default(Command) { return "made from a seed"; }
+std::string kv_memory_default(Command command) {
+  return command == Command::chat ? "what --context needs" : command == Command::bench ? "what it measures" : "what the prompts need";
+}
 std::string now_default(Command) { return "the clock's"; }
+
+std::string memory_amount_check(const std::string& text) {
+  const auto parsed = parse_memory_amount(text);
+  return parsed ? "" : parsed.error().message;
+}
+
+std::string byte_size_check(const std::string& text) {
+  const auto parsed = parse_byte_size(text);
+  return parsed ? "" : parsed.error().message;
+}
 
 constexpr std::string_view kModelHelp = "a .gguf file (the first of a split set stands for all), a folder with\n"
                                         "config.json, or a name that `millrace fetch` knows";
@@ -142,10 +156,19 @@ const auto kTable = std::to_array<OptionRow>({
      .help = "one JSON object per line of standard input, one per line of output"},
 
     {.name = "kv", .value = "<format>", .group = Group::memory, .field = &Options::kv, .commands = kCompute | kInspect,
-     .help = "format of the KV cache: f32, f16 or bf16", .choices = "f32|f16|bf16", .shown = own_default<&Options::kv>},
+     .help = "format of the KV cache: f32, f16, bf16 or int8", .choices = "f32|f16|bf16|int8", .shown = own_default<&Options::kv>},
     {.name = "block-tokens", .value = "<n>", .group = Group::memory, .field = &Options::block_tokens,
      .commands = kCompute | kInspect, .help = "tokens per block of the KV cache; results do not depend on it",
      .choices = "8|16|32|64|128|256", .shown = own_default<&Options::block_tokens>},
+    {.name = "kv-memory", .value = "<size>", .group = Group::memory, .field = &Options::kv_memory, .commands = kGenerate | kBench,
+     .help = "room for keys and values: 4GiB, 500MB, or 30% of what is free after\nthe weights", .check = memory_amount_check,
+     .shown = kv_memory_default},
+    {.name = "kv-disk", .value = "<folder>", .group = Group::memory, .field = &Options::kv_disk, .commands = kGenerate,
+     .help = "keep keys and values of prompts there, also after the end: a later\ncall whose prompt starts alike need not compute them",
+     .shown = [](Command) { return "nowhere"s; }},
+    {.name = "kv-disk-size", .value = "<size>", .group = Group::memory, .field = &Options::kv_disk_size, .commands = kGenerate,
+     .help = "room in that folder; the least recently used is removed", .check = byte_size_check,
+     .shown = own_default<&Options::kv_disk_size>},
     {.name = "context", .value = "<tokens>", .group = Group::memory, .field = &Options::context,
      .commands = kGenerate | kInspect, .help = "room for prompt plus answer", .least = 1, .most = 1 << 30,
      .shown = context_default},
@@ -244,6 +267,8 @@ Options defaults_of(Command command) {
 std::string store(Options& options, const OptionRow& row, std::string_view spelled, const std::string& text) {
   if (!row.choices.empty() && !is_choice(row.choices, text))
     return fmt::format("{}: expected one of {}, got '{}'", spelled, row.choices, text);
+  if (row.check)
+    if (const std::string sentence = row.check(text); !sentence.empty()) return fmt::format("{}: {}", spelled, sentence);
   return std::visit(
       [&](auto member) -> std::string {
         auto& slot = options.*member;

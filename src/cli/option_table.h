@@ -39,6 +39,7 @@ struct OptionRow {
   std::string_view help;  // "\n" starts a new line
   double least = 0, most = 0;      // bounds of a number; equal: unbounded
   std::string_view choices;        // "f32|f16|bf16": the words allowed
+  std::string (*check)(const std::string& text) = nullptr;  // of a text: "" or what was expected
   std::string (*shown)(Command) = nullptr;  // the default as text; nullptr: none is shown
   bool per_machine = false;                 // the default depends on the machine: masked in golden files
   Place place = Place::flag;

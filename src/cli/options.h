@@ -39,6 +39,9 @@ struct Options {
   std::int64_t threads = 0;  // 0: what the machine suits
   std::string isa;           // "": the best
   std::string kv = "f16";
+  std::string kv_memory;     // "": what the call needs
+  std::string kv_disk;       // a folder; "": none
+  std::string kv_disk_size = "4GiB";
   std::int64_t context = 0;  // 0: the model's, at most kContextCap where it has to be reserved at once
   std::int64_t block_tokens = 32;
   std::int64_t chunk = 512;

@@ -1,28 +1,15 @@
 #include "cli/output.h"
 
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <nlohmann/json.hpp>
-#include <utility>
 
 namespace millrace::cli {
 namespace {
-
-/// 0 or errno.
-int write_all(int fd, const char* data, std::size_t bytes) {
-  while (bytes > 0) {
-    const ssize_t n = ::write(fd, data, bytes);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return errno;
-    data += n, bytes -= static_cast<std::size_t>(n);
-  }
-  return 0;
-}
 
 Result<std::string> read_all(int fd, const std::string& name, std::size_t most) {
   std::string all;
@@ -64,39 +51,6 @@ void ProgressBar::show(double share) {
 
 ProgressBar::~ProgressBar() {
   if (shown_percent_ >= 0) std::fprintf(stderr, "\r%*s\r", static_cast<int>(what_.size()) + 6, "");
-}
-
-Result<OutputFile> OutputFile::create(const std::string& path) {
-  struct stat found{};
-  const bool direct = ::stat(path.c_str(), &found) == 0 && !S_ISREG(found.st_mode);
-  std::string temporary = direct ? "" : path + ".part-" + std::to_string(::getpid());
-  const int fd = direct ? ::open(path.c_str(), O_WRONLY | O_CLOEXEC)
-                        : ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  if (fd < 0) return error(Code::invalid_argument, "cannot write '{}': {}", path, std::strerror(errno));
-  return OutputFile(path, std::move(temporary), fd);
-}
-
-OutputFile::OutputFile(OutputFile&& other) noexcept
-    : path_(std::move(other.path_)), temporary_(std::exchange(other.temporary_, "")), fd_(std::exchange(other.fd_, -1)) {}
-
-OutputFile::~OutputFile() {
-  if (fd_ >= 0) ::close(fd_);
-  if (!temporary_.empty()) ::unlink(temporary_.c_str());
-}
-
-Result<void> OutputFile::append(const void* data, std::size_t bytes) {
-  if (const int failure = write_all(fd_, static_cast<const char*>(data), bytes))
-    return error(Code::exhausted, "writing '{}': {}", path_, std::strerror(failure));
-  return {};
-}
-
-Result<void> OutputFile::commit() {
-  if (::close(std::exchange(fd_, -1)) != 0) return error(Code::exhausted, "writing '{}': {}", path_, std::strerror(errno));
-  if (temporary_.empty()) return {};
-  if (std::rename(temporary_.c_str(), path_.c_str()) != 0)
-    return error(Code::exhausted, "renaming '{}' to '{}': {}", temporary_, path_, std::strerror(errno));
-  temporary_.clear();
-  return {};
 }
 
 Result<std::string> read_file(const std::string& path, std::size_t most) {

@@ -1,7 +1,7 @@
 #pragma once
 
-// Everything a command prints or saves: standard output with its failures seen, files that appear whole or not at all, and
-// the progress bar.
+// Everything a command prints: standard output with its failures seen, and the progress bar; and what it reads whole.
+// Files that appear whole are base/output_file.h.
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/output_file.h"
 #include "base/result.h"
 
 namespace millrace::cli {
@@ -32,25 +33,6 @@ class ProgressBar {
  private:
   std::string what_;
   int shown_percent_ = -1;
-};
-
-/// A file under a temporary name beside its own; commit() gives it its name, the destructor removes what was not
-/// committed. A path that exists and is no regular file (a device, a pipe) is written directly.
-class OutputFile {
- public:
-  static Result<OutputFile> create(const std::string& path);
-  OutputFile(OutputFile&& other) noexcept;
-  OutputFile& operator=(OutputFile&&) = delete;
-  ~OutputFile();
-
-  /// Appends. Errors: exhausted, naming the path and the system's reason.
-  Result<void> append(const void* data, std::size_t bytes);
-  Result<void> commit();
-
- private:
-  OutputFile(std::string path, std::string temporary, int fd) : path_(std::move(path)), temporary_(std::move(temporary)), fd_(fd) {}
-  std::string path_, temporary_;  // temporary_ is empty when the path is written directly
-  int fd_ = -1;
 };
 
 /// The whole file. Errors: not_found, invalid_argument (a folder, over `most` bytes); each names the path.

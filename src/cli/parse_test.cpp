@@ -5,6 +5,7 @@
 #include <map>
 
 #include "cli/option_table.h"
+#include "model/kv_format.h"
 
 namespace millrace::cli {
 namespace {
@@ -27,6 +28,7 @@ TEST(Parse, a_flag_wins_over_its_variable_and_a_variable_over_the_default) {
   const std::vector<std::string> args = {"run", "m.gguf", "-p", "a"};
   EXPECT_EQ(parse(args)->options.kv, "f16");
   EXPECT_EQ(parse(args, {{"MILLRACE_KV", "bf16"}})->options.kv, "bf16");
+  for (const auto& row : model::kKvFormats) EXPECT_TRUE(parse(args, {{"MILLRACE_KV", std::string(row.name)}}).ok()) << row.name;
   EXPECT_EQ(parse({"run", "m.gguf", "-p", "a", "--kv", "f32"}, {{"MILLRACE_KV", "bf16"}})->options.kv, "f32");
 }
 
@@ -79,7 +81,7 @@ TEST(Parse, numbers_outside_their_bounds_are_refused_with_the_bounds) {  // O10.
   EXPECT_EQ(refusal({"run", "m", "-p", "a"}, {{"MILLRACE_THREADS", "0"}}), "MILLRACE_THREADS: expected 1 to 1024, got '0'");
   EXPECT_EQ(refusal({"run", "m", "-p", "a", "--temperature", "nan"}), "--temperature: expected 0 to 100, got 'nan'");
   EXPECT_EQ(refusal({"run", "m", "-p", "a", "--seed", "-1"}), "--seed: expected a whole positive number, got '-1'");
-  EXPECT_EQ(refusal({"run", "m", "-p", "a", "--kv", "f8"}), "--kv: expected one of f32|f16|bf16, got 'f8'");
+  EXPECT_EQ(refusal({"run", "m", "-p", "a", "--kv", "f8"}), "--kv: expected one of f32|f16|bf16|int8, got 'f8'");
   EXPECT_EQ(refusal({"run", "m", "-p", "a"}, {{"MILLRACE_JSON", "maybe"}}), "MILLRACE_JSON: expected true or false, got 'maybe'");
 }
 

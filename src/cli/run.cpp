@@ -113,7 +113,7 @@ Result<int> run_run(const Options& options) {
   MILLRACE_TRY(bundle, open_bundle(options.model));
   MILLRACE_TRY(config, config_of(bundle));
   MILLRACE_TRY(prompts, encode_prompts(bundle, options));
-  MILLRACE_TRY(context, context_of(options, config, options.max_tokens < 0 ? kContextCap : config.max_positions));
+  MILLRACE_TRY(context, context_of(options, config, options.max_tokens < 0 && options.kv_memory.empty() ? kContextCap : config.max_positions));
 
   const int rows = static_cast<int>(std::min<std::size_t>(prompts.size(), 64));  // one result per sequence and step
   Need need{.step_tokens = static_cast<int>(options.chunk), .step_outputs = rows, .max_running = rows,
@@ -125,7 +125,12 @@ Result<int> run_run(const Options& options) {
     room.push_back(tokens);
     need.pool_tokens += in_blocks(static_cast<std::int64_t>(prompt.size()) + tokens, options);
   }
+  need.prints_memory = !options.kv_memory.empty() || !options.kv_disk.empty();
   MILLRACE_TRY(session, start_session(std::move(bundle), config, options, need));
+
+  if (options.max_tokens < 0)  // as far as the pool goes, too
+    for (std::size_t i = 0; i < room.size(); ++i)
+      room[i] = static_cast<int>(std::clamp<std::int64_t>(pool_tokens(session) - static_cast<std::int64_t>(prompts[i].size()), 1, room[i]));
 
   watch_interrupts();
   std::vector<engine::Handle> handles;

@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "base/result.h"
+#include "cli/memory_ledger.h"
 #include "cli/model_bundle.h"
 #include "cli/options.h"
 #include "engine/engine.h"
@@ -25,6 +26,7 @@ struct Need {
   bool prefix_sharing = true;
   sched::Schedule schedule = sched::Schedule::mixed;
   Microseconds max_step_us = 0;  // 0: no bound
+  bool prints_memory = false;  // the ledger, on standard error
 };
 
 struct Session {
@@ -52,12 +54,20 @@ Result<model::LoadOptions> load_options(const Options& options, const Need& need
 /// read_config and validated, with the path in front of what is wrong.
 Result<model::ModelConfig> config_of(const ModelBundle& bundle);
 
+/// What a run takes of `machine`. Errors: as model::estimate_memory.
+Result<MemoryLedger> ledger_of(const ModelBundle& bundle, const model::ModelConfig& config, const Options& options, const Need& need, const device::MemoryInfo& machine);
+
+/// `need` with the pool that --kv-memory gives, if it is given; prints the ledger if the need says so. Loads nothing.
+/// Errors: exhausted when it does not fit, with the numbers.
+Result<Need> within_memory(const ModelBundle& bundle, const model::ModelConfig& config, const Options& options, Need need);
+
 /// With a progress bar on a terminal.
 Result<std::unique_ptr<model::Model>> load_weights(const ModelBundle& bundle, const model::ModelConfig& config, const Options& options, const Need& need);
 
-Session start_engine(ModelBundle bundle, const model::ModelConfig& config, std::unique_ptr<model::Model> model, const Need& need);
+/// Errors: those of engine::KvDisk::open.
+Result<Session> start_engine(ModelBundle bundle, const model::ModelConfig& config, const Options& options, std::unique_ptr<model::Model> model, const Need& need);
 
-/// Both.
+/// All three.
 Result<Session> start_session(ModelBundle bundle, const model::ModelConfig& config, const Options& options, const Need& need);
 
 /// What `need` asks of an engine.
@@ -66,6 +76,9 @@ engine::EngineOptions engine_options(const Need& need);
 /// --schedule and --max-step-ms.
 sched::Schedule schedule_of(std::string_view name);
 Microseconds max_step_us(const Options& options);
+
+/// Tokens that the KV pool holds, of all sequences together.
+std::int64_t pool_tokens(const Session& session);
 
 sampling::Params sampling_params(const Options& options);
 

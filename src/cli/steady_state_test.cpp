@@ -59,12 +59,11 @@ class WatchedRunner : public BorrowedRunner {
   }
 
  private:
-  static void draw(void* self, int row, std::span<float> logits) noexcept {
+  static void draw(void* self, int row, std::span<float> logits, std::span<std::byte> scratch) noexcept {
     const model::RowTask& task = static_cast<WatchedRunner*>(self)->task_;
-    thread_local int drawn = 0;  // a thread's first draws make its working memory
     const long before = g_allocations;
-    task.run(task.context, row, logits);
-    if (++drawn > 8) g_workers_allocations += g_allocations - before;
+    task.run(task.context, row, logits, scratch);
+    g_workers_allocations += g_allocations - before;
   }
 
   std::vector<Counts>& counts_;
@@ -78,7 +77,7 @@ TEST(SteadyState, a_decode_step_of_a_real_model_allocates_nothing) {  // P15
   const std::string path = scratch.file("m.gguf", io::testing::TinyModel{.vocab = engine::testing::kVocab, .matrices = tensor::DType::q8_0}.gguf().finish());
   const auto source = *io::open_model(path);
   const auto model = *model::load_model(*source, *model::read_config(*source),
-                                        {.threads = 2, .pool_tokens = 1024, .block_tokens = 8, .max_step_tokens = 64, .max_step_outputs = 8, .max_slices = 8});
+                                        {.threads = 2, .pool_tokens = 1024, .block_tokens = 8, .max_step_tokens = 64, .max_step_outputs = 8, .max_slices = 8, .row_scratch_bytes = sampling::scratch_bytes});
   const engine::testing::FakeTokenizer tokenizer;
   std::vector<WatchedRunner::Counts> counts;
   counts.reserve(100);

@@ -3,7 +3,6 @@
 
 #include "base/check.h"
 #include "device/device.h"
-#include "device/topology.h"
 
 namespace millrace::device {
 namespace {

@@ -10,10 +10,9 @@
 #include "base/result.h"
 #include "device/core_group.h"
 #include "device/memory.h"
+#include "device/memory_info.h"
 
 namespace millrace::device {
-
-struct MemoryInfo { std::int64_t free_bytes, total_bytes; };
 
 /// Work in order. Used by one thread at a time. A lane of the engine owns one.
 class Stream {

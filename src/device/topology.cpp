@@ -31,12 +31,6 @@ double read_cpu_quota() {
   return words >> quota >> period && period > 0 ? quota / period : 0;
 }
 
-std::int64_t read_number(const std::string& path) {
-  std::istringstream words(first_line(path));
-  std::int64_t n = -1;
-  return words >> n ? n : -1;
-}
-
 std::int64_t cache_bytes(hwloc_topology_t t, hwloc_obj_type_t type, std::int64_t fallback) {
   const hwloc_obj_t cache = hwloc_get_obj_by_type(t, type, 0);
   return cache && cache->attr->cache.size ? static_cast<std::int64_t>(cache->attr->cache.size) : fallback;
@@ -89,23 +83,6 @@ int default_threads() {
   const Topology& t = topology();
   if (t.cpu_quota <= 0) return t.cores;
   return std::clamp(static_cast<int>(std::floor(t.cpu_quota)), 1, t.cores);
-}
-
-MemoryInfo machine_memory() {
-  MemoryInfo out{0, 0};
-  std::ifstream meminfo("/proc/meminfo");
-  std::string key, unit;
-  for (std::int64_t kib = 0; meminfo >> key >> kib; std::getline(meminfo, unit)) {
-    if (key == "MemTotal:") out.total_bytes = kib << 10;
-    if (key == "MemAvailable:") out.free_bytes = kib << 10;
-  }
-  const std::string folder = cgroup_folder();
-  const std::int64_t limit = read_number(folder + "/memory.max"), used = read_number(folder + "/memory.current");
-  if (limit > 0 && limit < out.total_bytes) {
-    out.total_bytes = limit;
-    out.free_bytes = std::clamp<std::int64_t>(limit - std::max<std::int64_t>(used, 0), 0, out.free_bytes);
-  }
-  return out;
 }
 
 }  // namespace millrace::device

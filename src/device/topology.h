@@ -1,13 +1,10 @@
 #pragma once
 
-// What this machine has: cores that this process may use, caches, memory within the cgroup's limit. Read once through
-// hwloc and /proc; plain data.
+// What this machine has: cores that this process may use, caches. Read once through hwloc and /proc; plain data.
 
 #include <cstdint>
 #include <string>
 #include <vector>
-
-#include "device/device.h"
 
 namespace millrace::device {
 
@@ -25,8 +22,5 @@ const Topology& topology();
 
 /// Workers used when nobody says otherwise: one per core, no more than the cgroup's quota.
 int default_threads();
-
-/// total: the smaller of physical memory and the cgroup's limit; free: what can still be taken of it.
-MemoryInfo machine_memory();
 
 }  // namespace millrace::device

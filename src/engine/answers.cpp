@@ -34,9 +34,8 @@ void Engine::Loop::fork_answers(SeqId first, std::size_t row, Microseconds now) 
   const int prompt_tokens = parent.usage().prompt_tokens;
   for (std::size_t i = 0; i < others.size(); ++i) {
     LiveRequest& live = *live_.at(others[i]);
-    auto drawn = draws_.take_answer(row, i);
-    const TokenId token = drawn ? drawn->token : -1;
-    scheduler_.fork(first, others[i], prompt_tokens, std::span(&token, drawn ? 1 : 0));
+    sampling::Sampled drawn = draws_.take_answer(row, i);
+    scheduler_.fork(first, others[i], prompt_tokens, std::span(&drawn.token, 1));
     live.start(started_us);
     metrics_.queue_us.record(static_cast<std::uint64_t>(live.usage().queue_us));
     {
@@ -44,11 +43,7 @@ void Engine::Loop::fork_answers(SeqId first, std::size_t row, Microseconds now) 
       leave_line(1, live.queued_tokens(), now);
     }
     count_prompt(others[i], live);
-    if (drawn) {
-      deliver(others[i], live, std::move(drawn).value(), now);
-    } else {
-      end(others[i], Finish::error, drawn.error());
-    }
+    deliver(others[i], live, std::move(drawn), now);
   }
 }
 

@@ -117,6 +117,8 @@ class Handle {
   std::shared_ptr<EventChannel> channel_;
 };
 
+class KvDisk;
+
 struct EngineOptions {
   int step_tokens = 512;     // most tokens of one step; smaller chunks, smoother streams
   int max_running = 64;      // sequences per step; others wait in line
@@ -128,6 +130,7 @@ struct EngineOptions {
   Microseconds max_wait_us = 30'000'000;  // who has waited that long is next; 0: may wait for ever
   bool calibrate = false;  // times two or three tiny steps at the start, 50 ms at most, so that the first real ones fit max_step_us
   bool check_invariants = false;  // after each step; for tests
+  std::shared_ptr<KvDisk> kv_disk;  // keeps prefix blocks that memory gives up, and those there are at the end; or none
 };
 
 struct EngineMetrics {
@@ -150,7 +153,7 @@ struct EngineMetrics {
 
 class Engine {
  public:
-  /// `tokenizer` outlives the engine.
+  /// `tokenizer` outlives the engine. The runner gives a row task sampling::scratch_bytes(vocab) of scratch or more.
   Engine(std::unique_ptr<model::Runner> runner, const text::Tokenizer& tokenizer, EngineOptions options);
 
   /// Stops after the current step; every open request gets Finish::cancelled.
@@ -172,6 +175,16 @@ class Engine {
   /// No new requests; waits until the running ones have ended, at most `timeout`, then cancels the rest.
   /// Returns how many were cut.
   int drain(std::chrono::milliseconds timeout);
+
+  /// Writes what the cache holds of `tokens`, whole blocks from the first on, to a file that appears whole at `path`;
+  /// returns how many tokens that are. restore() brings it back, also in a later process: from then on a request whose
+  /// prompt starts with these tokens finds them cached, and its answer is the same bits as if it had computed them.
+  /// Returns how many tokens are cached then; fewer than the file has where memory does not hold them.
+  /// Any thread but the engine's own (a row sink); requests go on meanwhile. Errors: not_found (nothing cached; no such
+  /// file), exhausted (no room; the prefix left the cache meanwhile), corrupt_data (torn, damaged), unsupported (the file
+  /// of another model, KV format or version); each one sentence.
+  Result<int> save(std::span<const TokenId> tokens, const std::string& path);
+  Result<int> restore(const std::string& path);
 
   const EngineMetrics& metrics() const;
   const model::RunnerInfo& info() const;

@@ -40,9 +40,9 @@ void LiveRequest::set_divergence(int position, TokenId own, TokenId known) {
   cache_.known = tokenizer_->piece(known);
 }
 
-sampling::Sampled LiveRequest::draw(std::span<float> logits, int position) const {
-  return sampling::sample(logits, {}, counts_, request_.sampling,
-                          {request_.sampling.seed, static_cast<std::uint64_t>(answer_), static_cast<std::uint64_t>(position)});
+void LiveRequest::draw(std::span<float> logits, int position, std::span<std::byte> scratch, sampling::Sampled& sampled) const {
+  const sampling::DrawKey key{request_.sampling.seed, static_cast<std::uint64_t>(answer_), static_cast<std::uint64_t>(position)};
+  sampling::sample(logits, {}, counts_, request_.sampling, key, scratch, sampled);
 }
 
 std::optional<Finish> LiveRequest::add(sampling::Sampled sampled, Microseconds now) {

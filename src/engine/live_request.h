@@ -15,6 +15,11 @@
 
 namespace millrace::engine {
 
+/// Its time is up.
+inline bool is_late(const Request& request, Microseconds submitted_us, Microseconds now) {
+  return request.timeout_us > 0 && now - submitted_us >= request.timeout_us;
+}
+
 class LiveRequest {
  public:
   /// `tokenizer` outlives the request.
@@ -43,10 +48,11 @@ class LiveRequest {
   /// The prompt left what is known at `position`, with the token `own` where the nearest has `known`.
   void set_divergence(int position, TokenId own, TokenId known);
 
-  bool late(Microseconds now) const { return request_.timeout_us > 0 && now - submitted_us_ >= request_.timeout_us; }
+  bool late(Microseconds now) const { return is_late(request_, submitted_us_, now); }
 
-  /// The token for `position`, from its row, which is overwritten. Any thread, while nobody changes the request.
-  sampling::Sampled draw(std::span<float> logits, int position) const;
+  /// The token for `position`, from its row, which is overwritten. Any thread, while nobody changes the request. As
+  /// sampling::sample().
+  void draw(std::span<float> logits, int position, std::span<std::byte> scratch, sampling::Sampled& sampled) const;
 
   /// Adds a drawn token; the reason when the request ends with it.
   std::optional<Finish> add(sampling::Sampled sampled, Microseconds now);

@@ -33,6 +33,16 @@ Engine::Loop::Loop(std::unique_ptr<model::Runner> runner, const text::Tokenizer&
       admission_(scheduler_.admission()) {
   update_gauges();
   if (options_.calibrate && options_.max_step_us > 0) calibrate();
+  if (options_.kv_disk && options_.prefix_sharing) {
+    groups_.note_evictions();
+    loader_ = std::make_unique<KvLoader>(*options_.kv_disk, [this](KvLoader::Loaded loaded) {
+      {
+        const std::lock_guard lock(mutex_);
+        loaded_.push_back(std::move(loaded));
+      }
+      work_.notify_one();
+    });
+  }
   thread_ = std::thread([this] { run(); });
 }
 
@@ -74,14 +84,9 @@ Result<std::vector<std::shared_ptr<EventChannel>>> Engine::Loop::submit(Request 
 }
 
 CacheSnapshot Engine::Loop::cache() {
-  std::promise<CacheSnapshot> promise;
-  auto snapshot = promise.get_future();
-  {
-    const std::lock_guard lock(mutex_);
-    lookers_.push_back(std::move(promise));
-  }
-  work_.notify_one();
-  return snapshot.get();
+  CacheSnapshot snapshot;
+  between_steps([&] { snapshot = scheduler_.cache_state(); });
+  return snapshot;
 }
 
 Result<void> Engine::Loop::check_line(int n, int prompt_tokens, Microseconds now) const {
@@ -153,27 +158,38 @@ void Engine::Loop::run() {
     update_gauges();
   }
   cutting_ = false;
+  loader_.reset();
+  unpark([](const Arrival&) { return true; });
   while (!live_.empty()) end(live_.begin()->first, Finish::cancelled);
+  keep_cached();
 }
 
 /// Parks while there is nothing to do. False when the engine stops.
 bool Engine::Loop::take_inbox() {
   if (live_.empty()) counted_until_us_ = 0;
   std::vector<Arrival> arrivals;
-  std::vector<std::promise<CacheSnapshot>> lookers;
+  std::vector<KvLoader::Loaded> loaded;
+  std::vector<std::function<void()>> tasks;
   bool stopping = false;
   {
     std::unique_lock lock(mutex_);
-    work_.wait(lock, [&] { return !live_.empty() || !inbox_.empty() || !lookers_.empty() || stop_; });
+    const auto some = [&] { return has_work(); };
+    if (parked_.empty()) work_.wait(lock, some);
+    else work_.wait_for(lock, std::chrono::milliseconds(10), some);  // somebody may give up waiting for the disk
     arrivals.swap(inbox_);
-    lookers.swap(lookers_);
+    loaded.swap(loaded_);
+    tasks.swap(tasks_);
     cutting_ = cut_;
     stopping = stop_;
   }
+  for (KvLoader::Loaded& piece : loaded) use(std::move(piece));
   for (Arrival& arrival : arrivals) add(std::move(arrival));
-  for (auto& looker : lookers) looker.set_value(scheduler_.cache_state());
+  for (const auto& task : tasks) task();
   return !stopping;
 }
+
+/// The mutex is held.
+bool Engine::Loop::has_work() const { return !live_.empty() || !inbox_.empty() || !loaded_.empty() || !tasks_.empty() || stop_; }
 
 SeqId Engine::Loop::next_id() {
   do { last_id_ = (last_id_ + 1) & 0x7fffffff; } while (live_.contains({last_id_}));
@@ -181,6 +197,10 @@ SeqId Engine::Loop::next_id() {
 }
 
 void Engine::Loop::add(Arrival arrival) {
+  if (!loader_ || !park(arrival)) start(std::move(arrival));
+}
+
+void Engine::Loop::start(Arrival arrival) {
   const SeqId id = next_id();
   if (arrival.channels.size() > 1) add_answers(id, arrival);
   auto live = std::make_unique<LiveRequest>(std::move(arrival.request), std::move(arrival.channels[0]), tokenizer_,
@@ -190,13 +210,18 @@ void Engine::Loop::add(Arrival arrival) {
   start_sequence(id, std::move(prompt));
 }
 
+sched::SequenceSpec Engine::Loop::spec_of(const Request& request) const {
+  sched::SequenceSpec spec = sequence_spec(request);
+  spec.shares = options_.prefix_sharing;
+  spec.salt = kv::salt_of(info().fingerprint, spec.adapter, request.cache_salt);
+  return spec;
+}
+
 void Engine::Loop::start_sequence(SeqId id, std::vector<TokenId> prompt) {
   const LiveRequest* live = live_.at(id).get();
-  sched::SequenceSpec spec = sequence_spec(live->request());
+  sched::SequenceSpec spec = spec_of(live->request());
   spec.arrival_us = live->submitted_us();
   spec.prompt = std::move(prompt);
-  spec.shares = options_.prefix_sharing;
-  spec.salt = kv::salt_of(info().fingerprint, spec.adapter, live->request().cache_salt);
   const auto added = scheduler_.add(id, std::move(spec));
   MILLRACE_CHECK(added.ok(), "a checked request was refused: " + added.error().message);
 }
@@ -204,6 +229,10 @@ void Engine::Loop::start_sequence(SeqId id, std::vector<TokenId> prompt) {
 /// Ends what its client has given up or what is out of time, in whatever state it is.
 void Engine::Loop::sweep() {
   const Microseconds now = now_us();
+  unpark([&](const Arrival& a) {
+    const bool cancelled = std::ranges::any_of(a.channels, [](const auto& channel) { return channel->cancelled(); });
+    return cutting_ || cancelled || is_late(a.request, a.submitted_us, now);
+  });
   ending_.clear();
   for (const auto& [id, live] : live_)
     if (cutting_ || live->cancelled() || live->late(now)) ending_.push_back(id);
@@ -249,7 +278,7 @@ void Engine::Loop::end(SeqId id, Finish reason, std::optional<Error> error) {
 
 void Engine::Loop::update_gauges() {
   metrics_.running.set(scheduler_.n_running());
-  metrics_.waiting.set(scheduler_.n_waiting());
+  metrics_.waiting.set(scheduler_.n_waiting() + std::ssize(parked_));
   int used = 0, cached = 0, total = 0;
   for (int g = 0; g < groups_.n_groups(); ++g) {
     used += groups_.pool(g).n_used();

@@ -5,15 +5,19 @@
 // while nothing is open.
 
 #include <condition_variable>
-#include <future>
+#include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <thread>
 #include <unordered_map>
 #include <vector>
 
 #include "engine/engine.h"
+#include "engine/kv_disk.h"
+#include "engine/kv_file.h"
+#include "engine/kv_loader.h"
 #include "engine/line_pace.h"
 #include "engine/live_request.h"
 #include "engine/step_draws.h"
@@ -32,6 +36,8 @@ class Engine::Loop {
   Result<std::vector<std::shared_ptr<EventChannel>>> submit(Request request, int n);
   CacheSnapshot cache();
   int drain(std::chrono::milliseconds timeout);
+  Result<int> save(std::span<const TokenId> tokens, const std::string& path);
+  Result<int> restore(const std::string& path);
   const EngineMetrics& metrics() const { return metrics_; }
   const model::RunnerInfo& info() const { return runner_->info(); }
 
@@ -48,16 +54,31 @@ class Engine::Loop {
   void join_line(int n, int prompt_tokens, Microseconds now);
   void leave_line(int requests, std::int64_t prompt_tokens, Microseconds now);
   Result<void> check_line(int n, int prompt_tokens, Microseconds now) const;
+  // loop_cache.cpp, any thread: runs `task` on the engine thread between two steps and waits for it.
+  void between_steps(const std::function<void()>& task);
 
   // The engine thread from here on.
   void run();
   bool take_inbox();
+  bool has_work() const;
   void add(Arrival arrival);
+  void start(Arrival arrival);
   SeqId next_id();
+  sched::SequenceSpec spec_of(const Request& request) const;
   void start_sequence(SeqId id, std::vector<TokenId> prompt);
   void sweep();
   void end(SeqId id, Finish reason, std::optional<Error> error = std::nullopt);
   void update_gauges();
+
+  // loop_cache.cpp
+  bool park(Arrival& arrival);
+  std::vector<KvLoader::Wanted> wanted_from_disk(std::span<const TokenId> prompt, std::uint64_t salt) const;
+  void use(KvLoader::Loaded loaded);
+  void unpark(const std::function<bool(const Arrival&)>& which);
+  std::optional<KvBlock> copy_of(int group, const kv::BlockContent& content) const;
+  bool adopt(const KvBlock& block);
+  void keep_evicted();
+  void keep_cached();
 
   // loop_step.cpp
   void step();
@@ -88,13 +109,28 @@ class Engine::Loop {
 
   std::unordered_map<SeqId, std::unique_ptr<LiveRequest>> live_;
   std::unordered_map<SeqId, std::vector<SeqId>> answers_;  // to the prompt that the first computes: not yet sequences
+
+  /// A request whose prefix comes from the disk first; or, as a follower, waits for a job of another one's that loads what
+  /// it wants, too.
+  struct Parked {
+    Arrival arrival;
+    std::int64_t job = 0;
+    bool follower = false;
+  };
+  struct Loading {
+    std::int64_t job = 0;
+    kv::BlockHash first;  // of what it wants
+  };
+  std::vector<Parked> parked_;
+  std::vector<Loading> loading_;
+  std::int64_t last_job_ = 0;
   std::int32_t last_id_ = -1;
   bool cutting_ = false;  // drain's patience was over at the last look into the inbox
 
   // One step's worth, kept to use the memory again.
   sched::StepPlan plan_;
   StepInput input_;
-  StepDraws draws_;
+  StepDraws draws_{info().vocab_size};
   std::vector<sampling::Sampled> sampled_;          // [slices]
   std::vector<std::span<const TokenId>> accepted_;  // [slices]
   std::vector<std::size_t> rows_;                   // [slices]: the row that a slice drew from
@@ -104,13 +140,15 @@ class Engine::Loop {
   std::mutex mutex_;
   std::condition_variable work_, idle_;
   std::vector<Arrival> inbox_;
-  std::vector<std::promise<CacheSnapshot>> lookers_;
+  std::vector<KvLoader::Loaded> loaded_;
+  std::vector<std::function<void()>> tasks_;
   int n_open_ = 0, n_queued_ = 0;  // submitted and not ended; of these, not started
   std::int64_t queued_tokens_ = 0;  // of their prompts
   LinePace pace_;
   int n_cut_ = 0;                  // ended by drain
   bool draining_ = false, cut_ = false, stop_ = false;
 
+  std::unique_ptr<KvLoader> loader_;  // ended by the engine thread
   std::thread thread_;  // last: it uses all of the above
 };
 

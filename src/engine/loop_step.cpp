@@ -17,6 +17,7 @@ void Engine::Loop::step() {
   scheduler_.plan(plan_, begun_us);
   MILLRACE_CHECK(!plan_.slices.empty(), std::to_string(live_.size()) + " requests are open and nothing can run");
   metrics_.preemptions_total.add(plan_.preempted.size());
+  keep_evicted();
   start_slices(begun_us);
   copy_blocks(*runner_, plan_);
   build_slices(scheduler_, plan_, groups_.n_groups(), input_);
@@ -127,12 +128,7 @@ void Engine::Loop::read_outputs(const model::StepOutputs& outputs, sched::StepTi
     if (whole_rows && !hand_out_rows(slice, rows, width)) continue;
     if (!slice.draws) continue;
     rows_[i] = (outputs.logits.size() - logits.size()) / vocab - 1;
-    auto drawn = draws_.take(rows_[i]);
-    if (!drawn) {
-      end(slice.seq, Finish::error, drawn.error());
-      continue;
-    }
-    sampled_[i] = std::move(drawn).value();
+    sampled_[i] = draws_.take(rows_[i]);
     accepted_[i] = std::span(&sampled_[i].token, 1);
   }
   scheduler_.commit(plan_, accepted_, times);

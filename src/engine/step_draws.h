@@ -1,9 +1,10 @@
 #pragma once
 
 // The draws of one step: which row of logits is whose, and what came out. The workers draw, each row for itself: they
-// read requests, which nobody changes while a step runs, and write their own entry.
+// read requests, which nobody changes while a step runs, and write their own entry. Whatever memory that takes is there
+// before the step, so that no worker allocates: it has nobody to tell of a failure.
 
-#include <exception>
+#include <cstddef>
 #include <span>
 #include <utility>
 #include <vector>
@@ -15,42 +16,51 @@ namespace millrace::engine {
 
 class StepDraws {
  public:
-  void clear() { rows_.clear(), draws_ = false; }
+  explicit StepDraws(int vocab_size) : vocab_(static_cast<std::size_t>(vocab_size)) {}
+
+  void clear() { rows_.clear(), draws_.clear(), n_copies_ = 0; }
 
   /// The next `count` rows of logits, none of which is drawn from.
   void skip(int count) { rows_.resize(rows_.size() + static_cast<std::size_t>(count)); }
 
-  /// The next row is where `live` draws the token for `position`. `keep`: the row is handed out later, so it stays as it is.
+  /// The next row is where `live` draws the token for `position`. `keep`: the row is handed out later, so it stays as
+  /// it is.
   void add(const LiveRequest& live, int position, bool keep);
 
   /// From the same row `live` draws, too: another answer to the prompt that ends there.
-  void add_answer(const LiveRequest& live) { rows_.back().answers.push_back({.live = &live, .sampled = {}, .failure = {}}); }
+  void add_answer(const LiveRequest& live);
 
   /// For the step; runs on any threads. Nothing where nothing is drawn.
-  model::RowTask task() { return draws_ ? model::RowTask{run, this} : model::RowTask{}; }
+  model::RowTask task() { return draws_.empty() ? model::RowTask{} : model::RowTask{run, this}; }
 
-  /// After the step: what was drawn from a row that was added, or what it failed with (no memory).
-  Result<sampling::Sampled> take(std::size_t row) { return take(rows_[row].own); }
-  Result<sampling::Sampled> take_answer(std::size_t row, std::size_t i) { return take(rows_[row].answers[i]); }
+  /// After the step: what was drawn from a row that was added; by its answer number `answer`, of those that were added
+  /// to it.
+  sampling::Sampled take(std::size_t row) { return std::move(draws_[rows_[row].first].sampled); }
+  sampling::Sampled take_answer(std::size_t row, std::size_t answer) {
+    return std::move(draws_[rows_[row].first + 1 + answer].sampled);
+  }
 
  private:
+  static constexpr std::size_t kNoCopy = ~std::size_t{0};
   struct Draw {
     const LiveRequest* live = nullptr;
     sampling::Sampled sampled;
-    std::exception_ptr failure;
   };
   struct Row {
-    Draw own;
+    std::size_t first = 0, count = 0;  // in draws_
     int position = 0;
     bool keep = false;
-    std::vector<Draw> answers;
+    std::size_t copy = kNoCopy;  // where in copies_ it is drawn from, if it is kept or drawn from more than once
   };
-  static void draw(Draw& one, std::span<float> logits, int position, bool keep) noexcept;
-  static Result<sampling::Sampled> take(Draw& one);
-  static void run(void* draws, int row, std::span<float> logits) noexcept;
+  void add_draw(const LiveRequest& live);
+  void add_copy(Row& row);
+  static void run(void* draws, int row, std::span<float> logits, std::span<std::byte> scratch) noexcept;
 
+  std::size_t vocab_;
   std::vector<Row> rows_;  // [logits rows]
-  bool draws_ = false;
+  std::vector<Draw> draws_;
+  std::vector<float> copies_;  // [n_copies_ or more, vocab]
+  std::size_t n_copies_ = 0;
 };
 
 }  // namespace millrace::engine

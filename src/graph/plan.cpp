@@ -172,7 +172,7 @@ void Plan::run_row_task(const void* plan, const void* run, device::Worker& worke
   if (!step.row_task.run) return;
   const std::size_t width = static_cast<const Plan*>(plan)->logits_width_;
   worker.for_tiles(step.logits, [&](int row) {
-    step.row_task.run(step.row_task.context, row, {reinterpret_cast<float*>(step.logits_out) + static_cast<std::size_t>(row) * width, width});
+    step.row_task.run(step.row_task.context, row, {reinterpret_cast<float*>(step.logits_out) + static_cast<std::size_t>(row) * width, width}, worker.scratch());
   });
 }
 

@@ -33,15 +33,15 @@ void check(const Sequence& s, const Cache& c, std::int64_t first, std::int64_t r
         }
         score[static_cast<std::size_t>(t - begin)] = dot * scale;
         most = std::max(most, dot * scale), least = std::min(least, dot * scale);
-        // head_dim additions of partial sums <= norm, one product.
-        score_error = std::max(score_error, double(s.head_dim + 1) * unit * norm * scale);
+        // head_dim additions of partial sums <= norm, one product; int8: one more, with the key's scale.
+        score_error = std::max(score_error, double(s.head_dim + 2) * unit * norm * scale);
       }
       // A weight exp(s - m): its score's error, the rounding of s - m, exp itself (4 units). Then it is scaled once per
-      // tile and split by another such factor, and summed with up to end - begin others. Twice: above and below the
-      // line.
+      // tile and split by another such factor, and summed with up to end - begin others; int8: times the value's scale.
+      // Twice: above and below the line.
       const double tiles = double(end) / kKeyTile + 2;
       const double relative =
-          score_error + unit * ((most - least) + 4) * (tiles + 1) + unit * (double(end - begin) + 2 * tiles);
+          score_error + unit * ((most - least) + 4) * (tiles + 1) + unit * (double(end - begin) + 2 * tiles + 1);
       double sum = 0;
       for (double& x : score) sum += x = std::exp(x - most);
       for (std::int64_t d = 0; d < s.head_dim; ++d) {

@@ -3,23 +3,31 @@
 // For the tests of attention: a sequence in no kernel's layout, its paged cache, and all splits of it merged.
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <utility>
 
+#include "kernels/kv_int8.h"
 #include "kernels/test_support.h"
 #include "tensor/half.h"
 
 namespace millrace::kernels::testing {
 
-enum class Kv { f32, f16, bf16 };
-inline constexpr Kv kKvTypes[] = {Kv::f32, Kv::f16, Kv::bf16};
+enum class Kv { f32, f16, bf16, int8 };
+inline constexpr Kv kKvTypes[] = {Kv::f32, Kv::f16, Kv::bf16, Kv::int8};
 inline constexpr float kInf = std::numeric_limits<float>::infinity();
 
 inline attend_f32_fn kernel_of(const KernelTable& t, Kv kv) {
-  return kv == Kv::f32 ? t.attend_f32 : kv == Kv::f16 ? t.attend_f16 : t.attend_bf16;
+  return kv == Kv::f32 ? t.attend_f32 : kv == Kv::f16 ? t.attend_f16 : kv == Kv::bf16 ? t.attend_bf16 : t.attend_int8;
 }
-inline std::int64_t size_of(Kv kv) { return kv == Kv::f32 ? 4 : 2; }
+inline std::int64_t size_of(Kv kv) { return kv == Kv::f32 ? 4 : kv == Kv::int8 ? 1 : 2; }
+
+/// A block of one head, scales included.
+inline std::int64_t block_bytes(Kv kv, std::int64_t block_tokens, std::int64_t head_dim) {
+  return block_tokens * (head_dim * size_of(kv) + (kv == Kv::int8 ? kKvScaleBytes : 0));
+}
 
 inline float rounded(float x, Kv kv) {
   if (kv == Kv::f16) return tensor::f16_to_f32(tensor::f32_to_f16(x));
@@ -27,12 +35,26 @@ inline float rounded(float x, Kv kv) {
   return x;
 }
 
+/// Rounds the vectors to INT8 and returns their scales: of 16 bits, so that a code times its scale is exact.
+inline Array<float> round_to_int8(Array<float>& x, std::int64_t head_dim) {
+  Array<float> scales(x.size() / head_dim);
+  for (std::int64_t t = 0; t < scales.size(); ++t) {
+    float* vector = x.data() + t * head_dim;
+    float most = 0;
+    for (std::int64_t d = 0; d < head_dim; ++d) most = std::max(most, std::abs(vector[d]));
+    scales[t] = std::bit_cast<float>((std::bit_cast<std::uint32_t>(most / 127) + 0xFFu) & ~0xFFu);
+    for (std::int64_t d = 0; d < head_dim; ++d) vector[d] = std::nearbyint(vector[d] / scales[t]) * scales[t];
+  }
+  return scales;
+}
+
 /// One KV head of one sequence, and the queries of its group at every position: numbers that the format holds exactly.
 struct Sequence {
   Kv kv;
   std::int64_t tokens, group, head_dim;
-  Array<float> q;     // [tokens][group][head_dim]
-  Array<float> k, v;  // [tokens][head_dim]
+  Array<float> q;                       // [tokens][group][head_dim]
+  Array<float> k, v;                    // [tokens][head_dim]
+  Array<float> k_scale{0}, v_scale{0};  // [tokens], int8 only
 };
 
 inline Sequence make_sequence(Kv kv, std::int64_t tokens, std::int64_t group, std::int64_t head_dim, Rng& rng,
@@ -46,7 +68,19 @@ inline Sequence make_sequence(Kv kv, std::int64_t tokens, std::int64_t group, st
              random_floats(tokens * head_dim, rng)};
   for (float& x : s.k) x = rounded(x, kv);
   for (float& x : s.v) x = rounded(x, kv);
+  if (kv == Kv::int8) s.k_scale = round_to_int8(s.k, head_dim), s.v_scale = round_to_int8(s.v, head_dim);
   return s;
+}
+
+/// One vector into its block: codes `step` apart, the scale; an infinity or NaN among the values becomes the scale.
+inline void put_int8(std::uint8_t* codes, std::int64_t step, std::uint8_t* scale_at, const float* x,
+                     std::int64_t head_dim, const float scale) {
+  std::memcpy(scale_at, &scale, sizeof(scale));
+  for (std::int64_t d = 0; d < head_dim; ++d) {
+    const bool finite = std::isfinite(x[d]);
+    codes[d * step] = static_cast<std::uint8_t>(static_cast<std::int8_t>(finite ? std::nearbyint(x[d] / scale) : 127));
+    if (!finite) std::memcpy(scale_at, x + d, sizeof(float));
+  }
 }
 
 /// The sequence's blocks in some physical order. What no token owns holds `filler` as 32-bit pattern: NaN by default.
@@ -59,7 +93,7 @@ struct Cache {
 inline Cache make_cache(const Sequence& s, std::int64_t block_tokens, const std::vector<std::int32_t>& order,
                         std::uint32_t filler = 0x7FFF7FFF) {
   const auto blocks = static_cast<std::int64_t>(order.size());
-  const std::int64_t size = size_of(s.kv), stride = align64(block_tokens * s.head_dim * size);
+  const std::int64_t size = size_of(s.kv), stride = align64(block_bytes(s.kv, block_tokens, s.head_dim));
   const std::int64_t used = (s.tokens + block_tokens - 1) / block_tokens;
   Cache c{Array<std::uint8_t>(blocks * stride), Array<std::uint8_t>(blocks * stride), Array<std::int32_t>(used),
           block_tokens, stride};
@@ -73,12 +107,20 @@ inline Cache make_cache(const Sequence& s, std::int64_t block_tokens, const std:
     else
       std::memcpy(at, &half, 2);
   };
-  for (std::int64_t t = 0; t < s.tokens; ++t)
-    for (std::int64_t d = 0; d < s.head_dim; ++d) {
-      const std::int64_t block = c.table[t / block_tokens] * stride, slot = t % block_tokens;
-      put(c.k.data() + block + (d * block_tokens + slot) * size, s.k[t * s.head_dim + d]);
-      put(c.v.data() + block + (slot * s.head_dim + d) * size, s.v[t * s.head_dim + d]);
+  for (std::int64_t t = 0; t < s.tokens; ++t) {
+    const std::int64_t block = c.table[t / block_tokens] * stride, slot = t % block_tokens, first = t * s.head_dim;
+    std::uint8_t *k = c.k.data() + block, *v = c.v.data() + block;
+    if (s.kv == Kv::int8) {
+      const std::int64_t scale = block_tokens * s.head_dim + slot * kKvScaleBytes;
+      put_int8(k + slot, block_tokens, k + scale, s.k.data() + first, s.head_dim, s.k_scale[t]);
+      put_int8(v + slot * s.head_dim, 1, v + scale, s.v.data() + first, s.head_dim, s.v_scale[t]);
+      continue;
     }
+    for (std::int64_t d = 0; d < s.head_dim; ++d) {
+      put(k + (d * block_tokens + slot) * size, s.k[first + d]);
+      put(v + (slot * s.head_dim + d) * size, s.v[first + d]);
+    }
+  }
   return c;
 }
 
@@ -97,7 +139,7 @@ inline Partial attend_split(const KernelTable& t, const Sequence& s, const Cache
                             std::int64_t rows, std::int64_t key_begin, std::int64_t window) {
   const std::int64_t heads = rows * s.group, q_stride = s.group * s.head_dim;
   Partial out{Array<float>(heads, 5.0f), Array<float>(heads, 5.0f), Array<float>(heads * s.head_dim, 5.0f)};
-  Array<float> scratch((heads + 2 * s.head_dim) * kKeyTile);
+  Array<float> scratch(attend_scratch_floats(heads, s.head_dim));
   const std::int64_t key_end = std::min(key_begin + kKeySplit, first + rows);
   kernel_of(t, s.kv)({s.q.data() + first * q_stride,
                       q_stride,

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kernels/kv_int8.h"
 #include "kernels/test_support.h"
 #include "tensor/half.h"
 
@@ -153,14 +154,26 @@ void random_attend(Seed& seed) {
   const std::int64_t block_tokens = std::int64_t{8} << pick(rng, 0, 4),
                      head_dim = pick(rng, 1, 12) * (pick(rng, 0, 3) ? 8 : 7);
   const std::int64_t rows = pick(rng, 1, 12), first = pick_small(rng, 0, 70, 700), group = pick_small(rng, 1, 4, 8),
-                     kind = pick(rng, 0, 2);
+                     kind = pick(rng, 0, 3);  // f32, f16, bf16, int8
   const std::int64_t key_begin = pick(rng, 0, (first + rows - 1) / kKeySplit) * kKeySplit;
   const std::int64_t key_end = std::min<std::int64_t>(key_begin + kKeySplit, first + rows),
                      window = pick(rng, 0, 2) ? 0 : pick(rng, 1, 300);
-  const std::int64_t size = kind == 0 ? 4 : 2, stride = align64(block_tokens * head_dim * size),
+  const std::int64_t size = kind == 0   ? 4
+                            : kind == 3 ? 1
+                                        : 2,
+                     stride = align64(block_tokens * (head_dim * size + (kind == 3 ? kKvScaleBytes : 0))),
                      blocks = (first + rows + block_tokens - 1) / block_tokens;
-  const auto k = random_weights(blocks * stride, static_cast<int>(size), kind == 1, rng),
-             v = random_weights(blocks * stride, static_cast<int>(size), kind == 1, rng);
+  const auto cache = [&] {
+    if (kind != 3) return random_weights(blocks * stride, static_cast<int>(size), kind == 1, rng);
+    Array<std::uint8_t> out(blocks * stride);
+    for (auto& x : out) x = static_cast<std::uint8_t>(pick(rng, -127, 127));
+    for (std::int64_t b = 0; b < blocks; ++b) {
+      const auto scales = random_floats(block_tokens, rng, 0.01f);
+      std::memcpy(out.data() + b * stride + block_tokens * head_dim, scales.data(), scales.bytes());
+    }
+    return out;
+  };
+  const auto k = cache(), v = cache();
   Array<std::int32_t> table(blocks);
   for (std::int64_t b = 0; b < blocks; ++b)
     table[b] = static_cast<std::int32_t>((b * 7 + 3) % blocks);  // any mapping will do
@@ -168,10 +181,11 @@ void random_attend(Seed& seed) {
   Array<float> want_m(0), want_l(0), want_o(0);
   const auto slot = kind == 0   ? &KernelTable::attend_f32
                     : kind == 1 ? &KernelTable::attend_f16
-                                : &KernelTable::attend_bf16;
+                    : kind == 2 ? &KernelTable::attend_bf16
+                                : &KernelTable::attend_int8;
   for (const Level& level : levels_with_own(slot, seed.emulated)) {
     Array<float> m(rows * group), l(rows * group), o(rows * group * head_dim),
-        scratch((rows * group + 2 * head_dim) * kKeyTile);
+        scratch(attend_scratch_floats(rows * group, head_dim));
     (level.table.*slot)({q.data(), group * head_dim, rows,         group,        head_dim,
                          first,    key_begin,        key_end,      window,       0.2f,
                          k.data(), v.data(),         table.data(), block_tokens, stride,

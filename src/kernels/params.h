@@ -177,9 +177,15 @@ struct SwiGluArgs {
 ///
 ///   K  [head_dim][block_tokens]   transposed, so that a vector holds one dimension of 8 or 16 neighbouring tokens
 ///   V  [block_tokens][head_dim]
+///   int8: behind the elements, of K and of V, the scales of the tokens, f32 [block_tokens]. Blocks are 4-byte aligned.
 ///
-/// Element types: f32, f16, bf16 by kernel name. block_tokens: a power of two, 8..256.
-/// Written to f16, values beyond +-65504 become +-65504: one overflow must not turn a whole row into NaN.
+/// Element types: f32, f16, bf16, int8 by kernel name. block_tokens: a power of two, 8..256.
+/// Written to f16 or int8, values beyond +-65504 become +-65504: one overflow must not turn a whole row into NaN.
+///
+/// int8 (kv_int8.h), of each row's head_dim values, K and V apart:
+///   amax = min(max |x|, 65504); scale = amax / 127, 0 where amax is below 2^-100
+///   code = round-to-nearest-even(x * (127 / amax)), -127..127, 0 where scale is 0
+/// A NaN makes the scale NaN and the codes unspecified.
 struct KvWriteArgs {
   const float* k;  // f32 [rows, .] with row stride kv_stride: this head's head_dim values of each row
   const float* v;
@@ -197,6 +203,11 @@ struct KvWriteArgs {
 inline constexpr int kKeyTile = 64;    // keys per online-softmax step, counted from position 0
 inline constexpr int kKeySplit = 512;  // keys per partial result, counted from position 0; a multiple of kKeyTile
 
+/// Scratch of an attention kernel: scores of each query (rows * group), and a tile of keys and values with their scales.
+static constexpr std::int64_t attend_scratch_floats(std::int64_t queries, std::int64_t head_dim) {
+  return (queries + 2 * (head_dim + 1)) * kKeyTile;
+}
+
 /// One partial result of attention: query rows against keys [key_begin, key_end) of one split.
 /// For query row r, head h, with own keys K(r) = [key_begin, min(key_end, first_position + r + 1)) (and, with a window,
 /// not before first_position + r + 1 - window), per tile of kKeyTile positions (tiles counted from position 0, a tile
@@ -206,13 +217,14 @@ inline constexpr int kKeySplit = 512;  // keys per partial result, counted from 
 ///   m' = max(m, max s);  a = exp(m - m');  p_t = exp(s_t - m')
 ///   l = l * a, then += p_t in a fixed order;  o[d] = o[d] * a, then for t in order: o[d] = fma(p_t, v[t][d], o[d]);  m = m'
 ///
-/// starting with m = -inf, l = 0, o = 0. Keys that are not the row's own have no influence, not even as NaN or
+/// starting with m = -inf, l = 0, o = 0. int8: k and v are codes; s_t is then multiplied by the scale of key t, and o takes
+/// p_t * (the scale of value t) where l takes p_t. Keys that are not the row's own have no influence, not even as NaN or
 /// through the sign of zero, whatever lies in their memory. A row without own keys leaves m = -inf, l = 0, o = 0.
 /// (Source: REQUIREMENTS.md, "The right recurrence for flash attention"; Milakov & Gimelshein 2018.)
 ///
 ///   q            f32: head h of row r at q + r * q_stride + h * head_dim, h < group (the query heads of this KV head)
 ///   m, l         f32 [rows, group], dense;  o f32 [rows, group, head_dim], dense: the partial, not divided by l
-///   scratch      64-byte aligned, (rows * group + 2 * head_dim) * kKeyTile floats
+///   scratch      64-byte aligned, attend_scratch_floats(rows * group, head_dim)
 ///   rows         >= 1; first_position + rows - 1 is the last position that has been written
 ///   table        only entries of blocks that hold an own key of some row are read
 struct AttendArgs {

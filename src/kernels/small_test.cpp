@@ -89,6 +89,18 @@ TEST(QuantizeQ8, nan_infinity_and_subnormals_stay_in_range_and_agree_on_all_leve
           level.table.quantize_q8({x.data(), q.data(), &scale, sum, 1, 32});
           if (first.size() == 0) first = q;
           EXPECT_TRUE(q.same_bits(first)) << level.name << " " << bad << " at " << at << " among " << rest;
+          // Whatever its neighbours hold, and wherever it stands among them.
+          Array<float> many(32 * 11, 0.5f);
+          for (int b = 0; b < 11; b += 2) std::copy_n(x.data(), 32, many.data() + b * 32);
+          Array<std::int8_t> many_q(32 * 11);
+          Array<float> many_scales(11);
+          Array<std::int16_t> many_sums(22);
+          level.table.quantize_q8({many.data(), many_q.data(), many_scales.data(), many_sums.data(), 1, 32 * 11});
+          for (int b = 0; b < 11; b += 2) {
+            EXPECT_TRUE(std::equal(q.data(), q.data() + 32, many_q.data() + b * 32)) << level.name << " block " << b;
+            EXPECT_TRUE(same_bits(many_scales[b], scale)) << level.name << " block " << b;
+            EXPECT_TRUE(std::equal(sum, sum + 2, many_sums.data() + 2 * b)) << level.name << " block " << b;
+          }
           std::int32_t want[2] = {};
           for (int i = 0; i < 32; ++i) {
             want[i / 16] += q[i];

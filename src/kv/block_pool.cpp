@@ -29,6 +29,7 @@ std::optional<BlockId> BlockPool::take() {
   } else if (oldest_ >= 0) {
     block = oldest_;
     remove_cached(block);
+    if (notes_evictions_) evicted_.push_back({{block}, at({block}).name, at({block}).parent});
     forget({block});
   } else {
     return std::nullopt;
@@ -83,6 +84,28 @@ void BlockPool::release(BlockId id) {
     free_.push_back(id.value);
     std::ranges::push_heap(free_, std::greater<>{});
   }
+}
+
+void BlockPool::note_evictions() {
+  notes_evictions_ = true;
+  evicted_.reserve(blocks_.size());
+}
+
+BlockPool::Eviction BlockPool::evicted(int i) const {
+  const Note& note = evicted_.at(static_cast<std::size_t>(i));
+  return {note.id, {note.name, note.parent, tokens_of(note.id.value)}};
+}
+
+BlockContent BlockPool::content(BlockId id) const {
+  const Block& block = at(id);
+  MILLRACE_CHECK(block.published, "block " + std::to_string(id.value) + " has no content");
+  return {block.name, block.parent, tokens_of(id.value)};
+}
+
+std::vector<BlockId> BlockPool::cached() const {
+  std::vector<BlockId> out;
+  for (int block = newest_; block >= 0; block = at({block}).older) out.push_back({block});
+  return out;
 }
 
 void BlockPool::check_invariants() const {

@@ -52,6 +52,20 @@ class BlockPool {
   /// One user less. A release more than there are users is a CHECK.
   void release(BlockId id);
 
+  /// From now on take() notes the content that it evicts, at most one note per block until clear_evicted(). The tokens
+  /// stay readable until the block is published anew; whoever keeps evicted bytes copies them before the next step.
+  void note_evictions();
+  struct Eviction { BlockId id; BlockContent content; };
+  int n_evicted() const { return static_cast<int>(evicted_.size()); }
+  Eviction evicted(int i) const;
+  void clear_evicted() { evicted_.clear(); }
+
+  /// Of a published block.
+  BlockContent content(BlockId id) const;
+
+  /// The cached blocks, the most recently released first. Allocates; for idle moments.
+  std::vector<BlockId> cached() const;
+
   int users(BlockId id) const { return at(id).users; }
   int available() const { return n_free() + n_cached_; }
   int n_free() const { return static_cast<int>(free_.size()); }
@@ -60,10 +74,19 @@ class BlockPool {
   int n_blocks() const { return static_cast<int>(blocks_.size()); }
   int block_tokens() const { return block_tokens_; }
 
+  /// What the pool itself keeps about one block, at most.
+  static std::int64_t bookkeeping_bytes(int block_tokens) {
+    return static_cast<std::int64_t>(sizeof(Block) + sizeof(Note) + 3 * sizeof(int) + static_cast<std::size_t>(block_tokens) * sizeof(TokenId));
+  }
+
   /// CHECKs that each block is in one state and in that state's list. O(n); for tests and idle moments.
   void check_invariants() const;
 
  private:
+  struct Note {
+    BlockId id;
+    BlockHash name, parent;
+  };
   struct Block {
     int users = 0;
     bool published = false;
@@ -85,6 +108,8 @@ class BlockPool {
   std::vector<TokenId> tokens_;  // [n_blocks, block_tokens], of the published blocks
   std::vector<int> free_;        // min-heap
   std::vector<int> buckets_;     // hash table over names: heads of the chains; a power of two of them
+  std::vector<Note> evicted_;    // room for each block when noted
+  bool notes_evictions_ = false;
   int oldest_ = -1, newest_ = -1, n_cached_ = 0;
 };
 

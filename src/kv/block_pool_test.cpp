@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <random>
 
 namespace millrace::kv {
@@ -90,6 +91,37 @@ TEST(BlockPool, the_least_recently_released_is_evicted_first_and_a_used_one_neve
   EXPECT_EQ(pool.take(), b);
   EXPECT_EQ(pool.take(), a);
   EXPECT_FALSE(pool.take());
+}
+
+TEST(BlockPool, what_is_evicted_is_noted_with_its_content_until_it_is_cleared) {
+  BlockPool pool(2, 4);
+  pool.note_evictions();
+  const BlockId a = *pool.take(), b = *pool.take();
+  pool.publish(a, content(kAbcd));
+  pool.release(b);  // private: nothing is lost with it
+  pool.release(a);
+  EXPECT_EQ(pool.take(), b);
+  EXPECT_EQ(pool.n_evicted(), 0);
+  EXPECT_EQ(pool.take(), a);
+  ASSERT_EQ(pool.n_evicted(), 1);
+  EXPECT_EQ(pool.evicted(0).id, a);
+  EXPECT_EQ(pool.evicted(0).content.name, content(kAbcd).name);
+  EXPECT_EQ(pool.evicted(0).content.parent, kRootHash);
+  EXPECT_TRUE(std::ranges::equal(pool.evicted(0).content.tokens, kAbcd));
+  pool.clear_evicted();
+  EXPECT_EQ(pool.n_evicted(), 0);
+}
+
+TEST(BlockPool, cached_blocks_are_listed_the_last_released_first) {
+  BlockPool pool(3, 4);
+  const BlockId a = *pool.take(), b = *pool.take();
+  pool.publish(a, content(kAbcd));
+  pool.publish(b, content(kAbce));
+  EXPECT_TRUE(pool.cached().empty());
+  pool.release(b);
+  pool.release(a);
+  EXPECT_EQ(pool.cached(), (std::vector<BlockId>{a, b}));
+  EXPECT_TRUE(std::ranges::equal(pool.content(b).tokens, kAbce));
 }
 
 TEST(BlockPoolDeathTest, a_double_release_is_a_bug_that_stops_the_program) {

@@ -235,6 +235,27 @@ void CacheGroups::release(BlockTables& tables) {
   tables.publishes = true;
 }
 
+void CacheGroups::note_evictions() {
+  for (BlockPool& pool : pools_) pool.note_evictions();
+}
+
+void CacheGroups::clear_evicted() {
+  for (BlockPool& pool : pools_) pool.clear_evicted();
+}
+
+void CacheGroups::keep(int group, BlockId id, const BlockContent& content) {
+  BlockPool& pool = pools_[static_cast<std::size_t>(group)];
+  (void)pool.publish(id, content);  // where the name is known already the block goes back to the free ones
+  pool.release(id);
+}
+
+int CacheGroups::touch(std::span<const TokenId> tokens, std::uint64_t salt) {
+  BlockTables tables = make_tables(static_cast<int>(tokens.size()));
+  const int held = match(tables, tokens, 0, static_cast<int>(tokens.size()), salt);
+  release(tables);
+  return held;
+}
+
 void CacheGroups::release_from(BlockTables& tables, int n_blocks) {
   for (std::size_t g = 0; g < specs_.size(); ++g) {
     auto& table = tables.groups[g];

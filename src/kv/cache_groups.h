@@ -5,6 +5,7 @@
 // counts only as far as every group still has it. Integers only; single-threaded.
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -92,6 +93,19 @@ class CacheGroups {
 
   /// Gives all blocks back, the last one first, so that eviction takes the tail of a prefix before its head.
   void release(BlockTables& tables);
+
+  /// See BlockPool; in every group.
+  void note_evictions();
+  void clear_evicted();
+
+  /// For content that comes from elsewhere (a file): a block for nobody yet, nullopt when all are used. keep() gives it
+  /// its content and leaves it to the prefix match, as cached as a block whose sequence has ended.
+  std::optional<BlockId> take(int group) { return pools_[static_cast<std::size_t>(group)].take(); }
+  void keep(int group, BlockId id, const BlockContent& content);
+
+  /// As if a sequence of `tokens` had just ended: what of it is cached is evicted last, its tail before its head.
+  /// Returns the positions that are cached.
+  int touch(std::span<const TokenId> tokens, std::uint64_t salt);
 
   /// CHECKs the pools, and that each block has as many users as `all` (every table there is) names it.
   void check_invariants(std::span<const BlockTables* const> all) const;

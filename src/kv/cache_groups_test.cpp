@@ -254,5 +254,47 @@ TEST(CacheGroups, any_mix_of_operations_on_two_groups_keeps_every_block_accounte
   }
 }
 
+/// Content of block `b` of `tokens`, as a file would bring it.
+BlockContent content_at(const std::vector<TokenId>& tokens, int b, std::uint64_t salt = 0) {
+  BlockHash parent = kRootHash, name = kRootHash;
+  std::span<const TokenId> own;
+  for (int i = 0; i <= b; ++i) {
+    own = std::span(tokens).subspan(static_cast<std::size_t>(i) * 4, 4);
+    parent = name;
+    name = chain(parent, own, salt);
+  }
+  return {name, parent, own};
+}
+
+TEST(CacheGroups, blocks_from_elsewhere_are_matched_like_those_of_a_sequence_that_ended) {
+  CacheGroups groups({{4, 0, 8}, {4, 8, 8}}, 4);
+  const auto tokens = counting(14);
+  for (int g = 0; g < 2; ++g)
+    for (int b = 0; b < 3; ++b) groups.keep(g, *groups.take(g), content_at(tokens, b));
+  EXPECT_EQ(groups.pool(0).n_used() + groups.pool(1).n_used(), 0);
+  BlockTables tables = groups.make_tables();
+  EXPECT_EQ(groups.match(tables, tokens, 0, 13, 0), 12);
+  groups.keep(0, *groups.take(0), content_at(tokens, 1));  // known: goes back to the free ones
+  EXPECT_EQ(groups.pool(0).n_free(), 5);
+  groups.release(tables);
+  groups.check_invariants({});
+}
+
+TEST(CacheGroups, a_touched_prefix_is_evicted_last_and_its_tail_first) {
+  CacheGroups groups({{4, 0, 4}}, 4);
+  const auto old = counting(8), young = counting(8, 500);
+  for (const auto& tokens : {old, young}) {
+    BlockTables tables = groups.make_tables();
+    write(groups, tables, tokens, 0);
+    groups.release(tables);
+  }
+  EXPECT_EQ(groups.touch(old, 0), 8);
+  (void)groups.take(0), (void)groups.take(0);
+  EXPECT_EQ(groups.touch(young, 0), 0);
+  EXPECT_EQ(groups.touch(old, 0), 8);
+  (void)groups.take(0);
+  EXPECT_EQ(groups.touch(old, 0), 4);
+}
+
 }  // namespace
 }  // namespace millrace::kv

@@ -42,9 +42,8 @@ struct ModelConfig {
 
   int q_dim() const { return n_heads * head_dim; }
   int kv_dim() const { return n_kv_heads * head_dim; }
-  std::int64_t kv_bytes_per_token(int bytes_per_value) const {
-    return std::int64_t{2} * n_layers * n_kv_heads * head_dim * bytes_per_value;
-  }
+  /// Vectors of head_dim numbers that the KV cache has for a token: keys and values.
+  std::int64_t kv_vectors_per_token() const { return std::int64_t{2} * n_layers * n_kv_heads; }
 };
 
 /// Reads `<arch>.*` metadata or config.json. Does not look at tensors, but for tied_head of a GGUF file.

@@ -74,7 +74,7 @@ TEST(Config, one_model_reads_the_same_from_gguf_and_from_a_folder) {
         EXPECT_EQ(config->rope.theta, 500000.0);
         EXPECT_EQ(config->rope.dims, 16);
         EXPECT_EQ(config->rope.scaling, RopeScaling::none);
-        EXPECT_EQ(config->kv_bytes_per_token(2), 2 * 2 * 2 * 16 * 2);
+        EXPECT_EQ(config->kv_vectors_per_token(), 2 * 2 * 2);
       }
     }
 }

@@ -43,14 +43,20 @@ graph::PlanContext plan_context(const Declared& declared, const ModelConfig& con
   return {backend, o.threads, device::topology().l2_bytes, positions, kv, declared.weights.packed()};
 }
 
+/// Of one worker. Launches use it one after the other.
+std::size_t scratch_bytes(const graph::Plan& largest, const ModelConfig& config, const LoadOptions& o) {
+  const std::size_t row_bytes = o.row_scratch_bytes ? o.row_scratch_bytes(static_cast<std::size_t>(config.vocab_size)) : 0;
+  return std::max(largest.scratch_bytes(), row_bytes);
+}
+
 Result<MemoryEstimate> estimate(const Declared& declared, const ModelConfig& config, const LoadOptions& o, const graph::Plan& largest) {
   MemoryEstimate out;
   out.weights_bytes = declared.weights.bytes();
   out.token_weights_bytes = declared.weights.bytes_per_token();
-  out.kv_bytes_per_token = config.kv_bytes_per_token(tensor::layout_of(dtype_of(o.kv)).bytes);
+  out.kv_bytes_per_token = kv_bytes_per_token(config, o.kv);
   out.kv_bytes = KvStore::block_bytes(config, o.kv, o.block_tokens) * pool_blocks(o);
   out.arena_bytes = static_cast<std::int64_t>(largest.arena_bytes());
-  out.scratch_bytes = static_cast<std::int64_t>(largest.scratch_bytes()) * o.threads;
+  out.scratch_bytes = static_cast<std::int64_t>(scratch_bytes(largest, config, o)) * o.threads;
   out.results_bytes = std::int64_t{2} * o.max_step_outputs * (config.vocab_size + config.dim) * 4;
   return out;
 }
@@ -67,7 +73,9 @@ class CpuModel final : public Model {
                             static_cast<std::size_t>(options.max_slices) * static_cast<std::size_t>(longest));
     }
     info_ = {config.vocab_size, config.dim, config.max_positions, options.max_step_tokens, options.max_step_outputs, options.max_slices,
-             {{.block_tokens = options.block_tokens, .window = 0, .n_blocks = pool_blocks(options)}}, fingerprint};
+             {{.block_tokens = options.block_tokens, .window = 0, .n_blocks = pool_blocks(options), .kv_bytes_per_token = kv_bytes_per_token(config, options.kv),
+               .block_bytes = KvStore::block_bytes(config, options.kv, options.block_tokens)}},
+             to_string(options.kv), fingerprint};
   }
 
   Result<void> load() {
@@ -86,7 +94,7 @@ class CpuModel final : public Model {
       slot.logits = std::move(logits);
       slot.hidden = std::move(hidden);
     }
-    stream_ = device_->make_stream({.workers = options_.threads, .scratch_bytes = largest->scratch_bytes(),
+    stream_ = device_->make_stream({.workers = options_.threads, .scratch_bytes = scratch_bytes(*largest, config_, options_),
                                     .cpus = options_.pin ? device::topology().core_cpus : std::vector<int>{}, .caller_works = true});
     declared_.weights.load(stream_->group(), options_.progress);
     return {};
@@ -128,6 +136,17 @@ class CpuModel final : public Model {
     kv_->copy_blocks(from, to);
   }
 
+  void read_blocks(int cache_group, std::span<const BlockId> blocks, std::span<std::byte> to) const override {
+    const auto bytes = block_bytes(cache_group, blocks.size(), to.size());
+    for (std::size_t i = 0; i < blocks.size(); ++i) kv_->read_block(blocks[i], to.subspan(i * bytes, bytes));
+  }
+
+  void write_blocks(int cache_group, std::span<const BlockId> blocks, std::span<const std::byte> from) override {
+    MILLRACE_CHECK(submitted_ == waited_, "write_blocks beside a running step");
+    const auto bytes = block_bytes(cache_group, blocks.size(), from.size());
+    for (std::size_t i = 0; i < blocks.size(); ++i) kv_->write_block(blocks[i], from.subspan(i * bytes, bytes));
+  }
+
   void profile(bool on) override {
     profile_us_.assign(on ? declared_.graph->nodes.size() + 1 : 0, 0.0);  // a launch has a node or more; the row task
     stream_->group().profile(profile_us_);
@@ -153,6 +172,13 @@ class CpuModel final : public Model {
     graph::StepRun run;
     device::Buffer logits, hidden;
   };
+  /// Of one block; `n` of them are `total` bytes.
+  std::size_t block_bytes(int cache_group, std::size_t n, std::size_t total) const {
+    MILLRACE_CHECK(cache_group == 0, "no cache group " + std::to_string(cache_group));
+    const auto bytes = static_cast<std::size_t>(info_.cache_groups[0].block_bytes);
+    MILLRACE_CHECK(n * bytes == total, std::to_string(n) + " blocks in " + std::to_string(total) + " bytes");
+    return bytes;
+  }
   void start(Slot& slot) { stream_->submit(slot.plan->launches(), &slot.run); }
 
   Declared declared_;

@@ -25,6 +25,7 @@ struct LoadOptions {
   int max_step_outputs = 64;
   int max_slices = 64;
   bool pin = false;                      // one worker per core, fixed
+  std::size_t (*row_scratch_bytes)(std::size_t vocab) = nullptr;  // scratch that a row task needs, of each worker; null: none
   std::function<void(double)> progress;  // share of the weights packed, 0..1
 };
 
@@ -35,7 +36,7 @@ struct MemoryEstimate {
   std::int64_t kv_bytes_per_token = 0;
   std::int64_t kv_bytes = 0;            // the whole pool
   std::int64_t arena_bytes = 0;         // intermediates of the largest step
-  std::int64_t scratch_bytes = 0;       // of all workers
+  std::int64_t scratch_bytes = 0;       // of all workers: what ops and row tasks need
   std::int64_t results_bytes = 0;       // logits and hidden states of two steps
   std::int64_t total() const { return weights_bytes + kv_bytes + arena_bytes + scratch_bytes + results_bytes; }
 };

@@ -2,8 +2,10 @@
 
 // Runs steps of the model. The engine sees this interface only; its tests use a fake that makes up logits.
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "base/ids.h"
@@ -44,6 +46,8 @@ struct CacheGroupInfo {
   int block_tokens = 0;
   int window = 0;  // 0: every position is kept
   int n_blocks = 0;
+  std::int64_t kv_bytes_per_token = 0;  // of all its layers, scales included
+  std::int64_t block_bytes = 0;  // of one block, all layers: what read_blocks gives
 };
 
 struct RunnerInfo {
@@ -54,6 +58,7 @@ struct RunnerInfo {
   int max_step_outputs = 0;  // rows that come back from one step
   int max_slices = 0;
   std::vector<CacheGroupInfo> cache_groups;  // one today
+  std::string_view kv_format{};              // "f16": what is cached in one format is nothing in another
   std::uint64_t fingerprint = 0;             // of all that the bytes of a cached block depend on beside its tokens
 };
 
@@ -73,6 +78,13 @@ class Runner {
 
   /// to[i] becomes a copy of from[i], in every layer, before the next step runs (copy on write of shared blocks).
   virtual void copy_blocks(int cache_group, std::span<const BlockId> from, std::span<const BlockId> to) = 0;
+
+  /// The bytes of blocks as runners of this fingerprint keep them: blocks.size() * block_bytes, in the order of `blocks`.
+  /// No step that is under way writes to them.
+  virtual void read_blocks(int cache_group, std::span<const BlockId> blocks, std::span<std::byte> to) const = 0;
+
+  /// The blocks get bytes that read_blocks gave, of this runner or another with its fingerprint. No step is under way.
+  virtual void write_blocks(int cache_group, std::span<const BlockId> blocks, std::span<const std::byte> from) = 0;
 };
 
 }  // namespace millrace::model

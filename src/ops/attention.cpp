@@ -19,12 +19,32 @@ const SliceArgs* slice_of(std::span<const SliceArgs> slices, int SliceArgs::* fi
   return &*(std::ranges::upper_bound(slices, index, {}, first) - 1);
 }
 
+kernels::kv_write_f32_fn write_kernel(const kernels::KernelTable& table, DType format) {
+  switch (format) {
+    case DType::f32: return table.kv_write_f32;
+    case DType::f16: return table.kv_write_f16;
+    case DType::bf16: return table.kv_write_bf16;
+    case DType::int8_kv: return table.kv_write_int8;
+    default: MILLRACE_CHECK(false, std::string(to_string(format)) + " as the format of a KV cache");
+  }
+  return nullptr;
+}
+
+kernels::attend_f32_fn attend_kernel(const kernels::KernelTable& table, DType format) {
+  switch (format) {
+    case DType::f32: return table.attend_f32;
+    case DType::f16: return table.attend_f16;
+    case DType::bf16: return table.attend_bf16;
+    case DType::int8_kv: return table.attend_int8;
+    default: MILLRACE_CHECK(false, std::string(to_string(format)) + " as the format of a KV cache");
+  }
+  return nullptr;
+}
+
 class BoundCacheWrite final : public RowOp {
  public:
   BoundCacheWrite(const SetupContext& ctx, const KvLayer& kv, const tensor::Shape& row)
-      : RowOp(Rows::tokens), kv_(kv), kv_heads_(row[0]), head_dim_(row[1]) {
-    kernel_ = kv.dtype == DType::f32 ? ctx.kernels.kv_write_f32 : kv.dtype == DType::f16 ? ctx.kernels.kv_write_f16 : ctx.kernels.kv_write_bf16;
-  }
+      : RowOp(Rows::tokens), kv_(kv), kv_heads_(row[0]), head_dim_(row[1]), kernel_(write_kernel(ctx.kernels, kv.dtype)) {}
   void execute_rows(const ExecContext& ctx, std::int64_t row, std::int64_t n) const noexcept override {
     const SliceArgs* slice = slice_of(ctx.step.slices, &SliceArgs::row, static_cast<int>(row));
     for (const std::int64_t end = row + n; row < end; ++slice) {
@@ -34,8 +54,7 @@ class BoundCacheWrite final : public RowOp {
     }
   }
   Work work(const StepArgs& step) const override {
-    const double values = 2.0 * step.tokens * static_cast<double>(kv_heads_ * head_dim_);
-    return {values * (4 + tensor::layout_of(kv_.dtype).bytes), 0};
+    return {2.0 * step.tokens * static_cast<double>(kv_heads_ * (4 * head_dim_ + kv_vector_bytes(kv_.dtype, head_dim_))), 0};
   }
   std::string shape(const StepArgs& step) const override {
     return fmt::format("{}x{}x{} {}", step.tokens, kv_heads_, head_dim_, to_string(kv_.dtype));
@@ -79,9 +98,8 @@ class BoundAttend final : public BoundOp {
  public:
   BoundAttend(const SetupContext& ctx, const KvLayer& kv, const ValueDesc& q, int kv_heads, float scale, int window, DType to)
       : kernels_(ctx.kernels), kv_(kv), to_(to), max_rows_(ctx.max_rows(q.rows)), rows_(q.rows), kv_heads_(kv_heads), group_(static_cast<int>(q.row[0]) / kv_heads), head_dim_(q.row[1]), scale_(scale), window_(window),
-        tile_rows_(query_tile_rows(group_)), max_splits_((ctx.max_positions + kKeySplit - 1) / kKeySplit), few_tiles_(4 * ctx.workers) {
-    kernel_ = kv.dtype == DType::f32 ? ctx.kernels.attend_f32 : kv.dtype == DType::f16 ? ctx.kernels.attend_f16 : ctx.kernels.attend_bf16;
-  }
+        tile_rows_(query_tile_rows(group_)), max_splits_((ctx.max_positions + kKeySplit - 1) / kKeySplit), few_tiles_(4 * ctx.workers),
+        kernel_(attend_kernel(ctx.kernels, kv.dtype)) {}
 
   void execute(const ExecContext& ctx) const noexcept override {
     const bool all = rows_ == Rows::tokens;
@@ -114,7 +132,7 @@ class BoundAttend final : public BoundOp {
     for (const SliceArgs& s : rows_ == Rows::tokens ? step.slices : step.output_slices) {
       const double keys = s.count * (s.first + (s.count + 1) / 2.0);  // summed over the rows
       out.flops += 4 * heads * d * keys;
-      out.bytes += 2.0 * kv_heads_ * d * tensor::layout_of(kv_.dtype).bytes * (s.first + s.count) + 8.0 * s.count * heads * d;
+      out.bytes += 2.0 * kv_heads_ * static_cast<double>(kv_vector_bytes(kv_.dtype, head_dim_)) * (s.first + s.count) + 8.0 * s.count * heads * d;
     }
     return out;
   }
@@ -129,7 +147,7 @@ class BoundAttend final : public BoundOp {
 
  private:
   /// In floats.
-  std::int64_t kernel_scratch() const { return (std::int64_t{tile_rows_} * group_ + 2 * head_dim_) * kKeyTile; }
+  std::int64_t kernel_scratch() const { return kernels::attend_scratch_floats(std::int64_t{tile_rows_} * group_, head_dim_); }
 
   /// Rows [begin, begin + rows) of a slice, the query heads of one KV head.
   struct Tile {

@@ -85,7 +85,7 @@ class BoundGatedLinear final : public BoundOp {
   std::string tiling() const override { return to_string(tiling_); }
 
  private:
-  std::int64_t columns() const { return std::int64_t{tiling_.panel_block} * gate_.weight().panel_rows; }
+  std::int64_t columns() const { return tiling_.panel_block() * gate_.weight().panel_rows; }
 
   /// So that both products of a tile take a quarter of L2.
   static std::int64_t most_panels(const PackedWeight& gate, int max_rows, const SetupContext& ctx) {

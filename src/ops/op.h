@@ -13,6 +13,7 @@
 #include "base/result.h"
 #include "device/core_group.h"
 #include "kernels/kernel_table.h"
+#include "kernels/kv_int8.h"
 #include "ops/packed_weight.h"
 #include "ops/step.h"
 #include "tensor/shape.h"
@@ -39,6 +40,11 @@ struct KvLayer {
   int block_tokens = 0;
   tensor::DType dtype = tensor::DType::f16;
 };
+
+/// Bytes of the keys, or the values, of one token and head, its scale included.
+constexpr std::int64_t kv_vector_bytes(tensor::DType format, std::int64_t head_dim) {
+  return head_dim * tensor::layout_of(format).bytes + (format == tensor::DType::int8_kv ? kernels::kKvScaleBytes : 0);
+}
 
 /// What setup may look at: this machine and the largest step of the plan.
 struct SetupContext {

@@ -50,16 +50,21 @@ void PanelProduct::run(std::byte* x, std::int64_t row, std::int64_t rows, std::i
 ProductTiling choose_tiling(const PackedWeight& w, int max_rows, const SetupContext& ctx, int unit, std::int64_t most_panels) {
   // Half of L2 for weights; the rest for the rows' activations and the output tile.
   const std::int64_t panels_in_l2 = std::max<std::int64_t>(1, ctx.l2_bytes / 2 / w.panel_bytes);
+  const std::int64_t most = std::clamp<std::int64_t>(std::min(panels_in_l2, most_panels), 1, w.panels);
   ProductTiling t{};
   t.panels = w.panels;
   t.row_block = std::min(max_rows, kMostTileRows);
-  // At least four tiles a worker, so that one that is slowed down leaves work for the others to take; but not less than
-  // four panels, which one GEMV call keeps in flight. What a tile prepares of its rows pays from some sixteen panels on.
-  const std::int64_t chunks = std::max<std::int64_t>(1, std::int64_t{4} * ctx.workers / t.row_blocks(max_rows));
-  const std::int64_t fair = std::max<std::int64_t>(4, (w.panels + chunks - 1) / chunks);
-  const std::int64_t block = std::clamp<std::int64_t>(std::min({panels_in_l2, fair, most_panels}), 1, w.panels);
-  t.panel_block = static_cast<int>((block + unit - 1) / unit * unit);
-  t.panel_chunks = static_cast<int>((w.panels + t.panel_block - 1) / t.panel_block);
+  // Four neighbours are what one GEMV call keeps in flight; two are what a tile of more rows is wide.
+  t.unit = max_rows <= 2 ? 4 : 2;
+  while (t.unit > most) t.unit /= 2;
+  t.unit = std::max(t.unit, unit);
+  // At least four tiles a worker, so that one that is slowed down leaves work for the others to take, and as many chunks
+  // for each. What a tile prepares of its rows pays from some sixteen panels on.
+  const std::int64_t fair = std::int64_t{4} * ctx.workers / t.row_blocks(max_rows);
+  const std::int64_t chunks = std::max({(w.panels + most - 1) / most, fair, std::int64_t{1}});
+  const std::int64_t even = (chunks + ctx.workers - 1) / ctx.workers * ctx.workers;
+  const std::int64_t least = std::clamp<std::int64_t>(most, t.unit, std::max(t.unit, 4));
+  t.panel_chunks = static_cast<int>(std::min(even, std::max<std::int64_t>(1, w.panels / least)));
   return t;
 }
 
@@ -70,7 +75,7 @@ Work product_work(const PackedWeight& w, double rows) {
           in == DType::q8_act ? Arithmetic::int8 : in == DType::bf16 ? Arithmetic::bf16 : Arithmetic::f32};
 }
 
-std::string to_string(const ProductTiling& t) { return fmt::format("rows={} panels={} chunks={}", t.row_block, t.panel_block, t.panel_chunks); }
+std::string to_string(const ProductTiling& t) { return fmt::format("rows={} panels={} chunks={}", t.row_block, t.panel_block(), t.panel_chunks); }
 
 std::string product_shape(const PackedWeight& w, int rows) { return fmt::format("{}x{} -> {} {}", rows, w.k, w.n, to_string(w.dtype)); }
 

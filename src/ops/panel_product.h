@@ -32,15 +32,21 @@ class PanelProduct {
 /// Rows of a tile at most: activations of 128 rows and a panel block's weights are in L2 together.
 inline constexpr int kMostTileRows = 128;
 
-/// Work split of a product: a tile is row_block rows x panel_block panels. Tiles of one column chunk follow each other,
-/// so that a worker keeps its weights in L2 while the rows stream by.
+/// Work split of a product: a tile is row_block rows x one column chunk, a run of whole units of panels. Chunks are as
+/// equal as units allow, so that workers with the same number of them have the same work. Tiles of one column chunk
+/// follow each other, so that a worker keeps its weights in L2 while the rows stream by.
 struct ProductTiling {
   int row_block;
-  int panel_block;
+  int unit;             // panels
   int panel_chunks;
   std::int64_t panels;  // of the matrix
 
   int row_blocks(int rows) const { return (rows + row_block - 1) / row_block; }
+  std::int64_t units() const { return (panels + unit - 1) / unit; }
+  std::int64_t first_panel(std::int64_t chunk) const { return std::min(panels, units() * chunk / panel_chunks * unit); }
+
+  /// Panels of the widest chunk.
+  std::int64_t panel_block() const { return std::min(panels, (units() + panel_chunks - 1) / panel_chunks * unit); }
 
   /// body(row, rows, panel, panels) for each tile of a step of `rows` rows.
   template <class Body>
@@ -48,14 +54,14 @@ struct ProductTiling {
     const int blocks = row_blocks(rows);
     worker.for_tiles(blocks * panel_chunks, [&](int tile) {
       const int row = tile % blocks * row_block;
-      const std::int64_t panel = std::int64_t{tile / blocks} * panel_block;
-      body(std::int64_t{row}, std::int64_t{std::min(row_block, rows - row)}, panel, std::min<std::int64_t>(panel_block, panels - panel));
+      const std::int64_t panel = first_panel(tile / blocks);
+      body(std::int64_t{row}, std::int64_t{std::min(row_block, rows - row)}, panel, first_panel(tile / blocks + 1) - panel);
     });
   }
 };
 std::string to_string(const ProductTiling& tiling);
 
-/// panel_block is at most `most_panels`, rounded up to a multiple of `unit`.
+/// A chunk has at most `most_panels`, and its first panel is a multiple of `unit`, a power of two; both may give way to each other.
 ProductTiling choose_tiling(const PackedWeight& w, int max_rows, const SetupContext& ctx, int unit, std::int64_t most_panels);
 
 /// What a product of `rows` rows moves and computes.

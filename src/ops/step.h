@@ -32,7 +32,8 @@ struct SliceArgs {
 /// What a caller wants done with each row of logits, by the workers, as the step's last launch: rows in any order, each
 /// once, by one worker. It may overwrite the row, and knows of nothing else in the step.
 struct RowTask {
-  void (*run)(void* context, int row, std::span<float> logits) noexcept = nullptr;  // logits: [vocab]
+  /// logits: [vocab]. scratch: that of the worker, 64-byte aligned, with the bytes that the model was loaded with for this.
+  void (*run)(void* context, int row, std::span<float> logits, std::span<std::byte> scratch) noexcept = nullptr;
   void* context = nullptr;
 };
 

@@ -16,13 +16,29 @@ std::array<std::uint32_t, 4> philox4x32(std::array<std::uint32_t, 4> counter, st
   return counter;
 }
 
-double uniform(const DrawKey& key) {
+namespace {
+
+std::array<std::uint32_t, 4> words_of(const DrawKey& key) {
   const auto low = [](std::uint64_t x) { return static_cast<std::uint32_t>(x); };
   const auto high = [](std::uint64_t x) { return static_cast<std::uint32_t>(x >> 32); };
-  const auto words = philox4x32({low(key.position), high(key.position), low(key.sequence), high(key.sequence)},
-                                {low(key.seed), high(key.seed)});
-  const std::uint64_t bits = std::uint64_t{words[1]} << 32 | words[0];
+  return philox4x32({low(key.position), high(key.position), low(key.sequence), high(key.sequence)}, {low(key.seed), high(key.seed)});
+}
+
+double unit(std::uint32_t low, std::uint32_t high) {
+  const std::uint64_t bits = std::uint64_t{high} << 32 | low;
   return static_cast<double>(bits >> 11) * 0x1p-53;
+}
+
+}  // namespace
+
+double uniform(const DrawKey& key) {
+  const auto words = words_of(key);
+  return unit(words[0], words[1]);
+}
+
+double second_uniform(const DrawKey& key) {
+  const auto words = words_of(key);
+  return unit(words[2], words[3]);
 }
 
 }  // namespace millrace::sampling

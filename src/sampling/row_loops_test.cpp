@@ -66,16 +66,22 @@ TEST(RowLoops, sums_are_the_defined_ones_at_every_level) {
   for_rows_and_levels([](const RowLoops& level, const std::vector<float>& row) {
     const float max = std::max(max_of(row), -1000.0f), rate = rate_of(0.8f);
     std::vector<float> want_weights, weights(row.size(), kNan);
-    for (const float x : row) want_weights.push_back(exp_of_negative(0.0f - (max - x) * rate));
+    for (const float x : row) want_weights.push_back(two_to_minus((max - x) * rate));
     std::vector<double> want, sums(chunks_of(row.size()), -1);
     const double total = defined_sum(want_weights, want);
-    EXPECT_EQ(level.exp_sum(row.data(), row.size(), max, rate, weights.data(), sums.data()), total);
+    EXPECT_EQ(level.exp_sum(row.data(), row.size(), max, rate), total);
+    std::vector<float> peaks(sums.size());
+    Weighed got;
+    level.weigh(row.data(), row.size(), {max, rate}, 0.5f, weights.data(), sums.data(), peaks.data(), got);
+    EXPECT_EQ(got.sum, total);
     EXPECT_EQ(weights, want_weights);
     EXPECT_EQ(sums, want);
-    EXPECT_EQ(level.exp_sum(row.data(), row.size(), max, rate, nullptr, nullptr), total);
+    EXPECT_EQ(got.peak.logit, max_of(row));
+    EXPECT_FALSE(got.peak.broken);
+    for (std::size_t c = 0; c < peaks.size(); ++c) EXPECT_EQ(peaks[c], max_of({row.begin() + static_cast<std::ptrdiff_t>(c * kChunk), row.begin() + static_cast<std::ptrdiff_t>(std::min((c + 1) * kChunk, row.size()))}));
 
     const Bounds bounds = {-kInf, -0.25f, 0.5f, max};
-    BoundSums want_from, from, from_both;
+    BoundSums want_from, from;
     for (std::size_t b = 0; b < kBounds; ++b) {
       auto kept = want_weights;
       for (std::size_t i = 0; i < kept.size(); ++i)
@@ -84,11 +90,13 @@ TEST(RowLoops, sums_are_the_defined_ones_at_every_level) {
     }
     level.sums_from(row.data(), weights.data(), row.size(), bounds.data(), from.data());
     EXPECT_EQ(from, want_from);
-    std::fill(weights.begin(), weights.end(), kNan);
-    EXPECT_EQ(level.exp_sums_from(row.data(), row.size(), max, rate, weights.data(), bounds.data(), from_both.data()), total);
-    EXPECT_EQ(from_both, want_from);
-    EXPECT_EQ(weights, want_weights);
-
+    EXPECT_EQ(got.from_bound, want_from[2]);
+    const Bounds finite = {-2, -0.25f, 0.5f, max};
+    BoundSums want_counts = {}, counts;
+    for (std::size_t b = 0; b < kBounds; ++b)
+      for (const float x : row) want_counts[b] += x >= finite[b] ? 1 : 0;
+    level.counts_from(row.data(), row.size(), finite.data(), counts.data());
+    EXPECT_EQ(counts, want_counts);
     for (const std::size_t last : {std::size_t{0}, row.size() / 2, row.size() - 1})
       for (const float least_weight : {0.0f, 0.3f}) {
         const Kept kept(row[last], static_cast<TokenId>(last), least_weight);
@@ -115,8 +123,12 @@ TEST(RowLoops, what_lies_between_is_found_at_every_level) {
       for (std::size_t i = 0; i < row.size(); ++i) weights[i] = 1.0f + static_cast<float>(i % 7);
       std::vector<double> want_sums, sums(chunks_of(row.size()));
       (void)defined_sum(above, want_sums);
-      const std::size_t found = level.find_between(row.data(), row.size(), low, high, tokens.data());
-      EXPECT_EQ(std::vector(tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(found)), want);
+      for (const std::size_t enough : {row.size(), std::size_t{3}}) {
+        const std::size_t found = level.find_between(row.data(), row.size(), low, high, enough, tokens.data());
+        ASSERT_LE(found, want.size());
+        EXPECT_GE(found, std::min(enough, want.size()));
+        EXPECT_TRUE(std::equal(tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(found), want.begin()));
+      }
       const std::size_t split = level.split(row.data(), weights.data(), row.size(), low, high, tokens.data(), sums.data());
       EXPECT_EQ(std::vector(tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(split)), want);
       EXPECT_EQ(sums, want_sums);
@@ -139,19 +151,24 @@ TEST(RowLoops, the_peak_passes_over_nan_and_says_what_is_broken) {
         level.find_peak(other.data(), other.size(), peak, peaks.data());
         EXPECT_EQ(peak.logit, max_of(other));
         EXPECT_TRUE(peak.broken);
+        std::vector<float> weights(row.size());
+        std::vector<double> sums(peaks.size());
+        Weighed weighed;
+        level.weigh(other.data(), other.size(), {0, 1}, 0, weights.data(), sums.data(), peaks.data(), weighed);
+        EXPECT_TRUE(weighed.peak.broken);
       }
   });
 }
 
-TEST(RowLoops, exp_is_within_two_to_minus_22_of_the_real_one) {
-  for (int i = 0; i <= 870000; ++i) {
-    const float x = -static_cast<float>(i) * 1e-4f;
-    const double want = std::exp(double{x});
-    ASSERT_NEAR(exp_of_negative(x), want, want * 0x1p-22) << "x = " << x;
+TEST(RowLoops, two_to_minus_is_within_two_to_minus_22_of_the_real_one) {
+  for (int i = 0; i <= 1260000; ++i) {
+    const float y = static_cast<float>(i) * 1e-4f;
+    const double want = std::exp2(-double{y});
+    ASSERT_NEAR(two_to_minus(y), want, want * 0x1p-22) << "y = " << y;
   }
-  EXPECT_EQ(exp_of_negative(0), 1.0f);
-  EXPECT_EQ(exp_of_negative(-88), 0.0f);
-  EXPECT_EQ(exp_of_negative(-kInf), 0.0f);
+  EXPECT_EQ(two_to_minus(0), 1.0f);
+  EXPECT_EQ(two_to_minus(127), 0.0f);
+  EXPECT_EQ(two_to_minus(kInf), 0.0f);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 #include <string>
+#include <type_traits>
 
 #include "base/check.h"
 #include "sampling/row_loops.h"
@@ -13,23 +14,29 @@
 namespace millrace::sampling {
 namespace {
 
-constexpr float kNever = -std::numeric_limits<float>::infinity();
+constexpr float kNever = -std::numeric_limits<float>::infinity(), kForever = -kNever;
 
-/// Working memory, one per thread: a vocabulary's worth is not allocated again for each token.
+/// What lies in the working memory, the widest first.
 struct Scratch {
-  std::vector<float> weights;       // [vocab]
-  std::vector<TokenId> tokens;      // [vocab]
-  std::vector<float> chunk_peaks;   // [chunks]
-  std::vector<double> chunk_sums;   // [chunks]
-  std::vector<Candidate> candidates;
+  std::span<double> chunk_sums;  // [chunks]
+  std::span<float> chunk_peaks;  // [chunks]
+  std::span<float> weights;      // [vocab]
+  std::span<TokenId> tokens;     // [vocab]
 
-  void fit(std::size_t vocab) {
-    weights.resize(vocab), tokens.resize(vocab);
-    chunk_peaks.resize(chunks_of(vocab)), chunk_sums.resize(chunks_of(vocab));
+  Scratch(std::span<std::byte> memory, std::size_t vocab) {
+    MILLRACE_CHECK(memory.size() >= scratch_bytes(vocab) && reinterpret_cast<std::uintptr_t>(memory.data()) % alignof(double) == 0,
+                   std::to_string(memory.size()) + " bytes of scratch for a vocabulary of " + std::to_string(vocab));
+    const auto next = [&](auto& part, std::size_t n) {
+      using T = typename std::remove_reference_t<decltype(part)>::element_type;
+      part = {reinterpret_cast<T*>(memory.data()), n};
+      memory = memory.subspan(n * sizeof(T));
+    };
+    next(chunk_sums, chunks_of(vocab)), next(chunk_peaks, chunks_of(vocab)), next(weights, vocab), next(tokens, vocab);
   }
 };
 
-float& at(std::span<float> logits, TokenId token) { return logits[static_cast<std::size_t>(token)]; }
+template <class T>
+T& at(std::span<T> row, TokenId token) { return row[static_cast<std::size_t>(token)]; }
 
 void apply_bias(std::span<float> logits, const Params& params) {
   for (const auto& [token, bias] : params.logit_bias) at(logits, token) += bias;
@@ -73,15 +80,15 @@ TokenId best_token(std::span<const float> logits, float max, std::span<const flo
 }
 
 /// The first whose running sum exceeds u * total; u in [0, 1). By rising id.
-TokenId draw(std::span<const Candidate> candidates, double u) {
+TokenId draw(std::span<const TokenId> tokens, std::span<const float> weights, double u) {
   double total = 0;
-  for (const Candidate& c : candidates) total += c.weight;
+  for (const TokenId token : tokens) total += at(weights, token);
   double left = u * total;
   TokenId last = -1;
-  for (const Candidate& c : candidates) {
-    if (c.weight <= 0) continue;
-    last = c.token;
-    left -= c.weight;
+  for (const TokenId token : tokens) {
+    if (at(weights, token) <= 0) continue;
+    last = token;
+    left -= at(weights, token);
     if (left < 0) break;
   }
   return last;
@@ -109,80 +116,127 @@ TokenId draw(std::span<const float> logits, const Kept& kept, double total, doub
 }
 
 /// Of the k best.
-TokenId draw_top_k(std::span<const float> logits, float max, const Params& params, double u, Scratch& scratch) {
-  auto& candidates = scratch.candidates;
-  select_best(logits, scratch.chunk_peaks, params.top_k, scratch.tokens, candidates);
+TokenId draw_top_k(std::span<const float> logits, float max, const Params& params, double u, const Scratch& scratch) {
+  const std::span<float> weights = scratch.weights;
+  std::span<TokenId> best = select_best(logits, scratch.chunk_peaks, params.top_k, scratch.tokens);
+  const auto drop = [&](auto&& unfit) { best = {best.begin(), std::remove_if(best.begin(), best.end(), unfit)}; };
   const float rate = rate_of(params.temperature);
   double total = 0;
-  std::ranges::sort(candidates, {}, &Candidate::token);  // sums have one order
-  for (Candidate& c : candidates) total += c.weight = exp_of_negative((c.logit - max) * rate);
+  for (const TokenId token : best) total += at(weights, token) = two_to_minus((max - at(logits, token)) * rate);
   if (params.top_p < 1) {
-    const Cut cut = find_mass(candidates, double{params.top_p} * total);
-    std::erase_if(candidates, [&](const Candidate& c) { return !within(cut, c.logit, c.token); });
-    std::ranges::sort(candidates, {}, &Candidate::token);
+    const Cut cut = find_mass(logits, weights, best, double{params.top_p} * total);
+    std::ranges::sort(best);  // sums have one order
+    drop([&](TokenId token) { return !within(cut, at(logits, token), token); });
   }
-  // The largest weight is 1.
-  std::erase_if(candidates, [&](const Candidate& c) { return c.weight < params.min_p; });
-  return draw(candidates, u);
+  drop([&](TokenId token) { return at(weights, token) < params.min_p; });  // the largest weight is 1
+  return draw(best, weights, u);
 }
 
-/// Of all that top-p and min-p leave.
-TokenId draw_any(std::span<const float> logits, float max, const Params& params, double u, Scratch& scratch) {
-  const float rate = rate_of(params.temperature);
-  Nucleus kept_by_top_p{{kNever, static_cast<TokenId>(logits.size()) - 1}, 0};  // all
-  if (params.top_p < 1) {
-    kept_by_top_p = find_nucleus(logits, max, rate, params.top_p, scratch.weights, scratch.chunk_sums, scratch.tokens, scratch.candidates);
-  } else {
-    kept_by_top_p.sum = exp_sum(logits, max, rate, scratch.weights, scratch.chunk_sums);
-  }
-  const Kept kept(kept_by_top_p.cut.logit, kept_by_top_p.cut.token, params.min_p);  // the largest weight is 1
-  const double total = params.min_p > 0 ? kept_sum(logits, scratch.weights, kept, scratch.chunk_sums) : kept_by_top_p.sum;
-  return draw(logits, kept, total, u, scratch);
-}
-
-void add_logprobs(std::span<const float> logits, float max, int n, Scratch& scratch, Sampled& sampled) {
-  const double log_sum = std::log(exp_sum(logits, max, 1.0f, {}, {})) + max;
-  const auto logprob = [&](float logit) { return static_cast<float>(logit - log_sum); };
-  sampled.logprob = logprob(logits[static_cast<std::size_t>(sampled.token)]);
-  if (n == 0) return;
-  select_best(logits, scratch.chunk_peaks, n, scratch.tokens, scratch.candidates);
-  std::ranges::sort(scratch.candidates, better);
-  for (const Candidate& c : scratch.candidates)
-    if (c.logit > kNever) sampled.top.push_back({c.token, logprob(c.logit)});
-}
-
-}  // namespace
-
-Sampled sample(std::span<float> logits, std::span<const std::uint32_t> allowed, const TokenCounts& counts,
-               const Params& params, const DrawKey& key) {
-  MILLRACE_CHECK(!logits.empty(), "a vocabulary has at least one token");
-  MILLRACE_CHECK(allowed.empty() || allowed.size() == (logits.size() + 31) / 32,
-                 "the mask has " + std::to_string(allowed.size()) + " words");
-  thread_local Scratch scratch;
-  apply_bias(logits, params);
-  apply_penalties(logits, counts, params);
-  apply_mask(logits, allowed);
-  scratch.fit(logits.size());
+/// The largest logit, NaN and infinities cleared away.
+float clean_peak(std::span<float> logits, const Scratch& scratch) {
   Peak peak = find_peak(logits, scratch.chunk_peaks);
   if (peak.broken) {
     mend(logits);
     peak = find_peak(logits, scratch.chunk_peaks);
   }
-  const float max = peak.logit;
-  Sampled sampled;
+  return peak.logit;
+}
+
+/// All weights, in one pass over the row where an estimate serves for its peak. A peak of -inf: there are none.
+struct WeighedRow {
+  Scale scale;
+  float bound;
+  Bounds near_cut;
+  Weighed sums;
+};
+WeighedRow weigh_row(std::span<float> logits, const Params& params, const Scratch& scratch) {
+  WeighedRow row{{0, rate_of(params.temperature)}, kForever, {kForever, kForever, kForever, kForever}, {}};
+  const auto weigh_on = [&](float reference) {
+    row.scale.reference = reference;
+    row.sums = weigh(logits, row.scale, row.bound, scratch.weights, scratch.chunk_sums, scratch.chunk_peaks);
+  };
+  if (logits.size() >= kLeastForEstimate) {
+    const Estimate guess = estimate(logits, row.scale.rate, params.top_p);
+    if (params.top_p < 1) row.near_cut = guess.near_cut, row.bound = guess.near_cut[0];
+    if (guess.peak > kNever) {  // else most are masked
+      weigh_on(guess.peak);
+      const Peak& peak = row.sums.peak;
+      if (!peak.broken && (peak.logit - guess.peak) * row.scale.rate <= kMostAbove) return row;
+    }
+  }
+  const float peak = clean_peak(logits, scratch);
+  if (peak == kNever) {
+    row.sums.peak.logit = peak;
+  } else {
+    weigh_on(peak);
+  }
+  return row;
+}
+
+/// Of all that top-p and min-p leave. First from all: what top-p keeps has most of the mass, so that nearly every draw is
+/// one of those; mostly it is even seen without another pass, since all from the bound on weigh less than the share. A
+/// draw that is not kept is made again among those only. Whoever is kept with weight w, of W kept and T in all, is drawn
+/// with w / T + (T - W) / T * w / W = w / W.
+TokenId draw_any(std::span<const float> logits, const WeighedRow& row, const Params& params, const DrawKey& key, const Scratch& scratch) {
+  const TokenId last = static_cast<TokenId>(logits.size()) - 1;
+  const double total = row.sums.sum, mass = double{params.top_p} * total;
+  const float peak = row.sums.peak.logit, least_weight = params.min_p * two_to_minus((row.scale.reference - peak) * row.scale.rate);
+  const TokenId token = draw(logits, Kept(kNever, last, 0), total, uniform(key), scratch);
+  const auto in_top_p = [&] {
+    if (params.top_p == 1 || (at(logits, token) >= row.bound && row.sums.from_bound < mass)) return true;
+    return kept_sum(logits, scratch.weights, Kept(at(logits, token), token - 1, 0), scratch.chunk_sums) < mass;  // of all better ones
+  };
+  if (at(scratch.weights, token) >= least_weight && in_top_p()) return token;
+
+  Nucleus nucleus{{kNever, last}, total};
+  if (params.top_p < 1)
+    nucleus = find_nucleus(logits, scratch.weights, row.scale, peak, params.top_p, total, row.near_cut, scratch.chunk_sums, scratch.tokens);
+  const Kept kept(nucleus.cut.logit, nucleus.cut.token, least_weight);
+  const double sum = params.min_p > 0 ? kept_sum(logits, scratch.weights, kept, scratch.chunk_sums) : nucleus.sum;
+  return draw(logits, kept, sum, second_uniform(key), scratch);
+}
+
+/// The best ones come by rising id; falling is how they are shown.
+void add_logprobs(std::span<const float> logits, float max, int n, const Scratch& scratch, Sampled& sampled) {
+  const double log_sum = std::log(exp_sum(logits, max, rate_of(1))) + max;
+  const auto logprob = [&](float logit) { return static_cast<float>(logit - log_sum); };
+  sampled.logprob = logprob(at(logits, sampled.token));
+  if (n == 0) return;
+  const std::span<TokenId> best = select_best(logits, scratch.chunk_peaks, n, scratch.tokens);
+  std::ranges::sort(best, better_by(logits));
+  for (const TokenId token : best) sampled.top.push_back({token, logprob(at(logits, token))});
+}
+
+}  // namespace
+
+std::size_t scratch_bytes(std::size_t vocab) {
+  return chunks_of(vocab) * (sizeof(double) + sizeof(float)) + vocab * (sizeof(float) + sizeof(TokenId));
+}
+
+void sample(std::span<float> logits, std::span<const std::uint32_t> allowed, const TokenCounts& counts, const Params& params,
+            const DrawKey& key, std::span<std::byte> memory, Sampled& sampled) {
+  MILLRACE_CHECK(!logits.empty(), "a vocabulary has at least one token");
+  MILLRACE_CHECK(allowed.empty() || allowed.size() == (logits.size() + 31) / 32,
+                 "the mask has " + std::to_string(allowed.size()) + " words");
+  const Scratch scratch(memory, logits.size());
+  apply_bias(logits, params);
+  apply_penalties(logits, counts, params);
+  apply_mask(logits, allowed);
+  const bool greedy = params.temperature == 0 || params.top_k == 1;
+  const bool few = !greedy && params.top_k > 0 && params.top_k < static_cast<int>(logits.size());
+  WeighedRow row{};
+  if (!greedy && !few) row = weigh_row(logits, params, scratch);
+  const float max = greedy || few ? clean_peak(logits, scratch) : row.sums.peak.logit;
+  sampled.logprob = 0;
+  sampled.top.clear();
   if (max == kNever) {
     sampled.token = lowest_allowed(allowed);
-    return sampled;
+    return;
   }
-  if (params.temperature == 0 || params.top_k == 1) {
-    sampled.token = best_token(logits, max, scratch.chunk_peaks);
-  } else if (params.top_k > 0 && params.top_k < static_cast<int>(logits.size())) {
-    sampled.token = draw_top_k(logits, max, params, uniform(key), scratch);
-  } else {
-    sampled.token = draw_any(logits, max, params, uniform(key), scratch);
-  }
+  sampled.token = greedy ? best_token(logits, max, scratch.chunk_peaks)
+                  : few  ? draw_top_k(logits, max, params, uniform(key), scratch)
+                         : draw_any(logits, row, params, key, scratch);
   if (params.top_logprobs >= 0) add_logprobs(logits, max, params.top_logprobs, scratch, sampled);
-  return sampled;
 }
 
 }  // namespace millrace::sampling

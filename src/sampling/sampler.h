@@ -3,6 +3,7 @@
 // From logits to a token. Pure: the result depends on its arguments only, so a request with a seed gives the same
 // text alone, in a batch, and after a preemption.
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <unordered_map>
@@ -64,12 +65,20 @@ struct DrawKey {
 /// In [0, 1): a counter-based generator (Philox 4x32-10; Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011).
 double uniform(const DrawKey& key);
 
+/// Another one of the same key, for a draw that takes two.
+double second_uniform(const DrawKey& key);
+
+/// Working memory of one sample() over that many tokens, in bytes.
+std::size_t scratch_bytes(std::size_t vocab);
+
 /// Order: bias, penalties, mask, temperature, top-k, top-p, min-p, draw. NaN logits count as -inf; if no finite logit
-/// is left, the lowest allowed id is returned.
+/// is left, the lowest allowed id is drawn. Allocates nothing if sampled.top has room for params.top_logprobs.
 ///
 ///   logits   [vocab]; overwritten
 ///   allowed  one bit per token, empty = all; at least one bit is set
-Sampled sample(std::span<float> logits, std::span<const std::uint32_t> allowed, const TokenCounts& counts,
-               const Params& params, const DrawKey& key);
+///   scratch  scratch_bytes(vocab) or more, aligned to 8; no two draws at once share it, and it keeps nothing
+///   sampled  out
+void sample(std::span<float> logits, std::span<const std::uint32_t> allowed, const TokenCounts& counts, const Params& params,
+            const DrawKey& key, std::span<std::byte> scratch, Sampled& sampled);
 
 }  // namespace millrace::sampling

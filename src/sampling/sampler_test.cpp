@@ -54,7 +54,10 @@ std::vector<double> reference(std::vector<float> logits, const TokenCounts& coun
 
 Sampled sample_once(std::vector<float> logits, const Params& params, std::uint64_t position = 0,
                     const TokenCounts& counts = {}, std::span<const std::uint32_t> allowed = {}) {
-  return sample(logits, allowed, counts, params, {params.seed, 0, position});
+  std::vector<std::byte> scratch(scratch_bytes(logits.size()), std::byte{0xff});  // NaN, if any of it were read
+  Sampled sampled;
+  sample(logits, allowed, counts, params, {params.seed, 0, position}, scratch, sampled);
+  return sampled;
 }
 
 struct Case {
@@ -115,23 +118,47 @@ TEST(Sample, a_large_vocabulary_gives_what_sorting_it_gives) {
   for (unsigned seed = 0; seed < 16; ++seed) {
     const int vocab = 500 + static_cast<int>(seed) * 2997;
     std::vector<float> logits = random_logits(vocab, seed, seed % 4 == 1 ? 0.5f : 3);  // flat, too
-    for (float& l : logits)
-      if (seed % 3 == 0) l = std::round(l);  // many ties
-    for (Case c : cases()) {
+    for (std::size_t i = 0; i < logits.size(); ++i) {
+      if (seed % 3 == 0) logits[i] = std::round(logits[i]);      // many ties
+      if (seed % 5 == 4 && i % 1009 != 1008) logits[i] = -kInf;  // most are masked, and all that an estimate looks at
+    }
+    if (seed % 7 == 6) logits[logits.size() / 2 + 500] = 20 + static_cast<float>(seed % 2) * 100;  // ahead; beyond what the estimate's scale holds
+    auto all_cases = cases();
+    all_cases.push_back({"large_k", {.temperature = 0.8f, .top_k = vocab - 100}});
+    all_cases.push_back({"large_k_and_top_p", {.temperature = 0.8f, .top_p = 0.6f, .top_k = vocab / 3}});
+    for (Case c : all_cases) {
       SCOPED_TRACE(std::string(c.name) + " seed " + std::to_string(seed));
       c.params.seed = seed;
       const std::vector<double> p = reference(logits, {}, c.params);
-      for (std::uint64_t position = 0; position < 40; ++position) {
-        const Sampled got = sample_once(logits, c.params, position);
-        ASSERT_GE(got.token, 0);
-        // u lies in the drawn token's part of [0, 1), up to the rounding of the sums.
-        const double u = uniform({seed, 0, position});
-        const auto end = p.begin() + got.token;
+      Params all = c.params;
+      if (all.top_k == 0) all.top_p = 1, all.min_p = 0;  // what the first draw is from
+      const std::vector<double> p_all = reference(logits, {}, all);
+      // u lies in the token's part of [0, 1), up to the rounding of the sums.
+      const auto is_at = [](const std::vector<double>& p, TokenId token, double u) {
+        const auto end = p.begin() + token;
         const double before = std::accumulate(p.begin(), end, 0.0);
-        EXPECT_GT(*end, 0) << "token " << got.token << " was filtered out";
-        EXPECT_GE(u, before - 1e-5);
-        EXPECT_LE(u, before + *end + 1e-5);
+        return u >= before - 1e-5 && u <= before + *end + 1e-5;
+      };
+      int second = 0;
+      for (std::uint64_t position = 0; position < 40; ++position) {
+        const TokenId got = sample_once(logits, c.params, position).token;
+        ASSERT_GE(got, 0);
+        EXPECT_GT(p[static_cast<std::size_t>(got)], 0) << "token " << got << " was filtered out";
+        const DrawKey key{seed, 0, position};
+        if (is_at(p_all, got, uniform(key))) continue;
+        ++second;
+        EXPECT_TRUE(is_at(p, got, second_uniform(key))) << "token " << got;
+        // The first one was filtered out: all around there are kept would be a mistake.
+        double sum = 0;
+        bool filtered = false;
+        for (std::size_t t = 0; t < p.size(); ++t) {
+          filtered |= p[t] == 0 && uniform(key) >= sum - 1e-5 && uniform(key) <= sum + p_all[t] + 1e-5;
+          sum += p_all[t];
+        }
+        EXPECT_TRUE(filtered) << "token " << got << " was drawn twice";
       }
+      const bool draws_once = c.params.top_k > 0 || (c.params.top_p == 1 && c.params.min_p == 0);
+      EXPECT_EQ(draws_once && second > 0, false);
     }
   }
 }

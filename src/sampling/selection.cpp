@@ -1,20 +1,19 @@
 #include "sampling/selection.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <functional>
 #include <limits>
 #include <numeric>
 
-#include "sampling/row_loops.h"
-
 namespace millrace::sampling {
 namespace {
 
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr float kInfinity = std::numeric_limits<float>::infinity(), kLowest = std::numeric_limits<float>::lowest();
 
 /// The tokens that a cut may still be at: those with low <= logit < high. S(b), the weights of all logits of at least
-/// b, is at least the mass for b = low and less for b = high.
+/// b (or how many they are), is at least the mass for b = low and less for b = high.
 struct Bracket {
   float low = 0, high = 0;
   double sum_low = 0, sum_high = 0;
@@ -34,73 +33,92 @@ struct Bracket {
   }
   Bounds fifths() const { return {at(0.2), at(0.4), at(0.6), at(0.8)}; }
 
+  /// Which part of what lies in it is above the cut.
+  double part_above(double mass) const { return (mass - sum_high) / (sum_low - sum_high); }
+
   /// A sixteenth of it around where the cut is if the mass lies evenly.
   Bracket guess(double mass) const {
-    const double part = (sum_low - mass) / (sum_low - sum_high);
+    const double part = 1 - part_above(mass);
     return {at(part - 1.0 / 32), at(part + 1.0 / 32), 0, 0};
+  }
+
+  /// Where the cut is if its tokens weigh the same, by a sample of them: two logits, and between those one with the float
+  /// behind it, so that a logit that many tokens share is alone in the bracket after one look. One of them narrows any
+  /// bracket of more than one value, so a search that goes on with them ends.
+  Bounds by_sample(std::span<const float> logits, double mass) const {
+    constexpr std::size_t kLooks = 2048;
+    std::array<float, kLooks> sample;
+    std::size_t n = 0;
+    // Steps of the golden ratio: spread over the row, whatever order it has.
+    const std::size_t stride = static_cast<std::size_t>(0.6180339887 * static_cast<double>(logits.size())) | 1;
+    for (std::size_t look = 0, i = 0; look < kLooks; ++look) {
+      if (logits[i] >= low && logits[i] < high) sample[n++] = logits[i];
+      i += stride;
+      if (i >= logits.size()) i -= logits.size();
+    }
+    if (n == 0) return fifths();
+    const auto rank = [&](double place) {  // falling
+      const auto nth = sample.begin() + std::clamp<std::ptrdiff_t>(static_cast<std::ptrdiff_t>(place), 0, static_cast<std::ptrdiff_t>(n) - 1);
+      std::nth_element(sample.begin(), nth, sample.begin() + static_cast<std::ptrdiff_t>(n), std::greater{});
+      return *nth;
+    };
+    const double part = part_above(mass), place = part * static_cast<double>(n), reach = 1 + 3 * std::sqrt(place * (1 - part));
+    const float middle = rank(place);
+    return {rank(place - reach), std::nextafter(middle, kInfinity), middle, rank(place + reach)};
   }
 };
 
-/// Four bounds near the cut, from one token in 32: the mass of a bin of logits there stands for that of the row. The
-/// estimate's deviation is sqrt(p (1 - p) / n) for equal weights; the bounds are one and three of it away. `weights` is
-/// scratch memory, [vocab].
-Bounds sampled_bounds(std::span<const float> logits, float max, float rate, double share, std::span<float> weights) {
-  constexpr std::size_t kTogether = 16, kStride = 32 * kTogether;
-  constexpr int kBinsPerUnit = 128, kBins = 24 * kBinsPerUnit;
-  std::size_t n = 0;
-  for (std::size_t begin = 0; begin + kTogether <= logits.size(); begin += kStride, n += kTogether)
-    std::copy_n(logits.begin() + static_cast<std::ptrdiff_t>(begin), kTogether, weights.begin() + static_cast<std::ptrdiff_t>(n));
-  const double total = exp_sum(weights.first(n), max, rate, weights.first(n), {});
-  float bins[kBins] = {};
-  for (std::size_t i = 0; i < n; ++i) {
-    const float distance = (max - logits[i / kTogether * kStride + i % kTogether]) * rate;
-    bins[distance < 24 ? static_cast<int>(distance * kBinsPerUnit) : kBins - 1] += weights[i];
-  }
-  const double deviation = std::sqrt(share * (1 - share) / static_cast<double>(n));
-  const double shares[kBounds] = {share + 3 * deviation, share + deviation, share - deviation, share - 3 * deviation};
-  Bounds bounds;
-  double sum = total;
-  int bin = kBins;
-  for (std::size_t b = 0; b < kBounds; ++b) {
-    while (bin > 0 && sum > shares[b] * total) sum -= bins[--bin];
-    bounds[b] = max - static_cast<float>(bin) / kBinsPerUnit / rate;
-  }
-  return bounds;
-}
-
 }  // namespace
 
-void select_best(std::span<const float> logits, std::span<float> chunk_peaks, int n, std::span<TokenId> tokens,
-                 std::vector<Candidate>& best) {
-  const auto wanted = static_cast<std::size_t>(n);
-  best.clear();
+std::span<TokenId> select_best(std::span<const float> logits, std::span<float> chunk_peaks, int n, std::span<TokenId> tokens) {
+  constexpr std::size_t kFew = 4096;
+  const auto wanted = static_cast<std::size_t>(n), enough = std::max(4 * wanted, kFew);
   // n chunks have a logit of at least the n-th best peak, so the n best tokens are not under it.
-  float bar = -kInfinity;
+  float bar = kLowest;
+  const float peak = *std::ranges::max_element(chunk_peaks);
   if (wanted <= chunk_peaks.size()) {
     std::ranges::nth_element(chunk_peaks, chunk_peaks.begin() + n - 1, std::greater{});
-    bar = chunk_peaks[wanted - 1];
+    bar = std::max(bar, chunk_peaks[wanted - 1]);
   }
-  if (bar > -kInfinity) {
-    const std::size_t found = find_between(logits, bar, kInfinity, tokens);
-    for (const TokenId token : tokens.first(found)) best.push_back({token, logits[static_cast<std::size_t>(token)], 0});
+  std::size_t found = find_between(logits, bar, kInfinity, enough, tokens);
+  if (found >= enough) {  // many chunks alike, or many tokens; or most of the best in few chunks
+    Bracket bracket{bar, std::nextafter(peak, kInfinity), static_cast<double>(logits.size()), 0};
+    const auto mass = static_cast<double>(n);
+    while (!bracket.one_value() && bracket.sum_low - bracket.sum_high > static_cast<double>(enough)) {
+      const Bounds bounds = bracket.by_sample(logits, mass);
+      bracket.narrow(bounds, counts_from(logits, bounds), mass);
+    }
+    if (bracket.one_value()) {
+      found = find_between(logits, bracket.high, kInfinity, wanted, tokens);  // fewer than wanted
+      for (std::size_t i = 0; i < logits.size() && found < wanted; ++i)
+        if (logits[i] == bracket.low) tokens[found++] = static_cast<TokenId>(i);  // equals: by id
+    } else {
+      found = find_between(logits, bracket.low, kInfinity, logits.size(), tokens);
+    }
+  }
+  const std::span<TokenId> best = tokens.first(std::min(found, wanted));
+  if (found > wanted) std::ranges::nth_element(tokens.first(found), tokens.begin() + n - 1, better_by(logits));
+  if (found > wanted && wanted > kFew) {  // quicker than to sort them
+    const Cut cut{logits[static_cast<std::size_t>(best.back())], best.back()};
+    for (std::size_t i = 0, kept = 0; kept < wanted; ++i) {
+      tokens[kept] = static_cast<TokenId>(i);
+      kept += within(cut, logits[i], static_cast<TokenId>(i)) ? 1 : 0;
+    }
   } else {
-    for (std::size_t i = 0; i < logits.size(); ++i) best.push_back({static_cast<TokenId>(i), logits[i], 0});
+    std::ranges::sort(best);
   }
-  if (best.size() > wanted) {
-    std::ranges::nth_element(best, best.begin() + n - 1, better);
-    best.resize(wanted);
-  }
+  return best;
 }
 
-Cut find_mass(std::vector<Candidate>& candidates, double mass) {
+Cut find_mass(std::span<const float> logits, std::span<const float> weights, std::span<TokenId> tokens, double mass) {
   // Halves the part that the border lies in: a quickselect by weight. [0, lo) is within, and `mass` is what is left.
-  std::size_t lo = 0, hi = candidates.size();
-  const auto at = [&](std::size_t i) { return candidates.begin() + static_cast<std::ptrdiff_t>(i); };
+  std::size_t lo = 0, hi = tokens.size();
+  const auto at = [&](std::size_t i) { return tokens.begin() + static_cast<std::ptrdiff_t>(i); };
   while (hi - lo > 1) {
     const std::size_t middle = lo + (hi - lo) / 2;
-    std::nth_element(at(lo), at(middle), at(hi), better);
+    std::nth_element(at(lo), at(middle), at(hi), better_by(logits));
     double upper = 0;
-    for (std::size_t i = lo; i < middle; ++i) upper += candidates[i].weight;
+    for (std::size_t i = lo; i < middle; ++i) upper += weights[static_cast<std::size_t>(tokens[i])];
     if (upper >= mass) {
       hi = middle;
     } else {
@@ -108,31 +126,59 @@ Cut find_mass(std::vector<Candidate>& candidates, double mass) {
       lo = middle;
     }
   }
-  return {candidates[lo].logit, candidates[lo].token};
+  return {logits[static_cast<std::size_t>(tokens[lo])], tokens[lo]};
 }
 
-Nucleus find_nucleus(std::span<const float> logits, float max, float rate, double share, std::span<float> weights,
-                     std::span<double> chunk_sums, std::span<TokenId> tokens, std::vector<Candidate>& candidates) {
+Estimate estimate(std::span<const float> logits, float rate, double share) {
+  constexpr std::size_t kTogether = 16, kStride = 64 * kTogether;
+  constexpr int kBinsPerUnit = 128, kUnits = 24, kBins = kUnits * kBinsPerUnit;
+  constexpr double kBinToBin = 0.99459942348363317565;  // 2^(-1/128)
+  Estimate out{-kInfinity, {}};
+  const auto for_sample = [&](auto&& body) {
+    for (std::size_t begin = 0; begin + kTogether <= logits.size(); begin += kStride)
+      for (std::size_t i = begin; i < begin + kTogether; ++i) body(logits[i]);
+  };
+  for_sample([&](float logit) { out.peak = logit > out.peak ? logit : out.peak; });
+  if (share >= 1) return out;
+  int counts[kBins] = {}, n = 0;
+  for_sample([&](float logit) {
+    const float distance = (out.peak - logit) * rate;
+    if (distance < kUnits) ++counts[static_cast<int>(distance * kBinsPerUnit)];
+    ++n;
+  });
+  double total = 0, weight = 1;
+  for (int bin = 0; bin < kBins; ++bin, weight *= kBinToBin) total += counts[bin] * weight;
+  const double deviation = std::sqrt(share * (1 - share) / n);  // of equal weights
+  const double shares[kBounds] = {share - 3 * deviation, share - deviation, share + deviation, share + 3 * deviation};
+  double sum = 0;
+  weight = 1;
+  int bin = 0;
+  for (std::size_t b = 0; b < kBounds; ++b) {
+    for (; bin < kBins && sum < shares[b] * total; ++bin, weight *= kBinToBin) sum += counts[bin] * weight;
+    out.near_cut[b] = out.peak - static_cast<float>(bin) / kBinsPerUnit / rate;
+  }
+  return out;
+}
+
+Nucleus find_nucleus(std::span<const float> logits, std::span<const float> weights, const Scale& scale, float peak, double share,
+                     double total, const Bounds& near_cut, std::span<double> chunk_sums, std::span<TokenId> tokens) {
   constexpr std::size_t kFew = 512;
-  // Weights end at a distance of 88.
-  Bracket bracket{std::max(max - 90 / rate, -std::numeric_limits<float>::max()), std::nextafter(max, kInfinity), 0, 0};
-  const bool worth_it = logits.size() >= 32 * kFew;
-  const Bounds bounds = worth_it ? sampled_bounds(logits, max, rate, share, weights) : bracket.one_value() ? Bounds{} : bracket.fifths();
-  const BoundedSum sums = exp_sums_from(logits, max, rate, weights, bounds);
-  const double mass = share * sums.all;
-  bracket.sum_low = sums.all;
-  bracket.narrow(bounds, sums.from, mass);
+  const double mass = share * total;
+  // Weights end at a distance of 127.
+  Bracket bracket{std::max(scale.reference - 128 / scale.rate, kLowest), std::nextafter(peak, kInfinity), total, 0};
+  if (logits.size() > kFew) bracket.narrow(near_cut, sums_from(logits, weights, near_cut), mass);
 
   double sum = 0;
-  std::span<const TokenId> undecided;
+  std::span<TokenId> undecided;
   const auto look = [&](const Bracket& b) {
     undecided = tokens.first(split(logits, weights, b.low, b.high, tokens, chunk_sums));
     sum = std::accumulate(chunk_sums.begin(), chunk_sums.end(), 0.0);
   };
   const auto weight_of = [&](TokenId token) -> double { return weights[static_cast<std::size_t>(token)]; };
-  for (bool found = false; !found;) {
+  bool found = false;
+  for (int round = 0; !found; ++round) {
     // None of the undecided has less weight than the lowest would.
-    const double most = (bracket.sum_low - bracket.sum_high) / exp_of_negative((bracket.low - max) * rate);
+    const double most = (bracket.sum_low - bracket.sum_high) / two_to_minus((scale.reference - bracket.low) * scale.rate);
     if (bracket.one_value() || logits.size() <= kFew || most <= kFew) {
       look(bracket);
       break;
@@ -145,8 +191,9 @@ Nucleus find_nucleus(std::span<const float> logits, float max, float rate, doubl
       found = sum < mass && mass <= with_undecided;
     }
     if (!found) {
-      const Bounds fifths = bracket.fifths();
-      bracket.narrow(fifths, sums_from(logits, weights, fifths), mass);
+      // Fifths are quick where logits lie evenly; a sample finds the one that many tokens share.
+      const Bounds bounds = round % 2 == 0 ? bracket.fifths() : bracket.by_sample(logits, mass);
+      bracket.narrow(bounds, sums_from(logits, weights, bounds), mass);
     }
   }
 
@@ -156,9 +203,8 @@ Nucleus find_nucleus(std::span<const float> logits, float max, float rate, doubl
     for (double left = mass - sum; last + 1 < undecided.size() && left > weight_of(undecided[last]); ++last) left -= weight_of(undecided[last]);
     cut = {bracket.low, undecided[last]};
   } else {
-    candidates.clear();
-    for (const TokenId token : undecided) candidates.push_back({token, logits[static_cast<std::size_t>(token)], weights[static_cast<std::size_t>(token)]});
-    cut = find_mass(candidates, mass - sum);
+    cut = find_mass(logits, weights, undecided, mass - sum);
+    std::ranges::sort(undecided);  // sums have one order
   }
   for (const TokenId token : undecided) {
     if (!within(cut, logits[static_cast<std::size_t>(token)], token)) continue;

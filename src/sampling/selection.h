@@ -1,28 +1,27 @@
 #pragma once
 
-// The best of a vocabulary without sorting it. Better is: higher logit, or the same and a lower id.
+// The best of a vocabulary without sorting it. Better is: higher logit, or the same and a lower id. Allocates nothing.
 
 #include <span>
-#include <vector>
 
 #include "base/ids.h"
+#include "sampling/row_loops.h"
 
 namespace millrace::sampling {
 
-struct Candidate {
-  TokenId token = -1;
-  float logit = 0;
-  float weight = 0;  // e^((logit - max) / temperature)
-};
-
-inline bool better(const Candidate& a, const Candidate& b) {
-  return a.logit != b.logit ? a.logit > b.logit : a.token < b.token;
+/// Orders token ids: the better one first.
+inline auto better_by(std::span<const float> logits) {
+  return [logits](TokenId a, TokenId b) {
+    const float x = logits[static_cast<std::size_t>(a)], y = logits[static_cast<std::size_t>(b)];
+    return x != y ? x > y : a < b;
+  };
 }
 
-/// The `n` best tokens (or all, if fewer) into `best`, in no order; weights are 0. chunk_peaks: what find_peak gave, in
-/// any order; reorders them. `tokens` is scratch memory, as long as `logits`.
-void select_best(std::span<const float> logits, std::span<float> chunk_peaks, int n, std::span<TokenId> tokens,
-                 std::vector<Candidate>& best);
+/// The `n` best tokens by rising id; fewer where fewer are above -inf. n >= 1. No NaN, no +inf.
+///
+///   chunk_peaks  what find_peak gave, in any order; reorders them
+///   tokens       scratch memory as long as `logits`, which holds the result
+std::span<TokenId> select_best(std::span<const float> logits, std::span<float> chunk_peaks, int n, std::span<TokenId> tokens);
 
 /// The best tokens are those up to and with this one.
 struct Cut {
@@ -34,22 +33,31 @@ inline bool within(const Cut& cut, float logit, TokenId token) {
   return logit != cut.logit ? logit > cut.logit : token <= cut.token;
 }
 
-/// Where the fewest best candidates end whose weights sum to at least `mass`; at least one is within. Reorders
-/// `candidates` (not empty).
-Cut find_mass(std::vector<Candidate>& candidates, double mass);
+/// Where the fewest best of `tokens` end whose weights sum to at least `mass`; at least one is within. Reorders `tokens`
+/// (not empty). logits, weights: [vocab]
+Cut find_mass(std::span<const float> logits, std::span<const float> weights, std::span<TokenId> tokens, double mass);
+
+/// What one token in 64 says of the whole row.
+struct Estimate {
+  float peak = 0;        // the largest logit among them: no more than the row's
+  Bounds near_cut = {};  // falling logits about where `share` of the row's mass is above: between 3 deviations less and 3 more
+};
+inline constexpr std::size_t kLeastForEstimate = 16384;  // tokens
+/// Of at least kLeastForEstimate tokens. Useless where they hold NaN or +inf, or are all -inf. A share of 1 has no cut.
+Estimate estimate(std::span<const float> logits, float rate, double share);
 
 /// Top-p over a vocabulary: where the fewest best end whose weights sum to at least `share` of all, (0, 1); and the sum
 /// of those. row_loops.h says in which order sums are made.
 ///
-///   weights     out, [vocab]: e^((logits[i] - max) * rate)
+///   weights     [vocab]; `total` and `peak` are what weigh() gave with them
+///   near_cut    where to look first
 ///   chunk_sums  out, [chunks]: of the weights within
 ///   tokens      scratch memory, [vocab]
-///   candidates  scratch memory
 struct Nucleus {
   Cut cut;
   double sum = 0;
 };
-Nucleus find_nucleus(std::span<const float> logits, float max, float rate, double share, std::span<float> weights,
-                     std::span<double> chunk_sums, std::span<TokenId> tokens, std::vector<Candidate>& candidates);
+Nucleus find_nucleus(std::span<const float> logits, std::span<const float> weights, const Scale& scale, float peak, double share,
+                     double total, const Bounds& near_cut, std::span<double> chunk_sums, std::span<TokenId> tokens);
 
 }  // namespace millrace::sampling

@@ -71,12 +71,26 @@ TEST(FindNucleus, ends_where_sorting_says) {
         std::vector<float> weights(n);
         std::vector<double> chunk_sums(chunks_of(n));
         std::vector<TokenId> tokens(n);
-        std::vector<Candidate> candidates;
-        const Nucleus got = find_nucleus(logits, max, rate_of(temperature), share, weights, chunk_sums, tokens, candidates);
-        double total = 0, before = 0, with = 0, kept = 0;
+        const float rate = rate_of(temperature);
+        // On the scale of the peak or of an estimate, with near bounds or useless ones.
+        Scale scale{max, rate};
+        Bounds near_cut{kInf, kInf, kInf, kInf};
+        if (n >= kLeastForEstimate) {
+          const Estimate guess = estimate(logits, rate, share);
+          near_cut = guess.near_cut;
+          if (guess.peak > -kInf && (max - guess.peak) * rate <= kMostAbove) scale.reference = guess.peak;
+        }
+        std::vector<float> peaks(chunks_of(n));
+        const Weighed weighed = weigh(logits, scale, near_cut[0], weights, chunk_sums, peaks);
+        const Nucleus got = find_nucleus(logits, weights, scale, max, share, weighed.sum, near_cut, chunk_sums, tokens);
+        double total = 0, from_bound = 0, before = 0, with = 0, kept = 0;
         for (const float w : weights) total += w;
+        for (std::size_t i = 0; i < n; ++i) from_bound += logits[i] >= near_cut[0] ? weights[i] : 0;
+        EXPECT_NEAR(weighed.from_bound, from_bound, from_bound * kSlack);
         std::size_t rank = 0;
         for (; order[rank] != got.cut.token; ++rank) before += weights[static_cast<std::size_t>(order[rank])];
+        std::vector<double> sums_before(chunks_of(n));
+        EXPECT_NEAR(kept_sum(logits, weights, Kept(got.cut.logit, got.cut.token - 1, 0), sums_before), before, before * kSlack);
         with = before + weights[static_cast<std::size_t>(got.cut.token)];
         ASSERT_EQ(logit(got.cut.token), got.cut.logit);
         EXPECT_LT(before, share * total * (1 + kSlack)) << "one too many, at rank " << rank;
@@ -92,20 +106,20 @@ TEST(FindNucleus, ends_where_sorting_says) {
 
 TEST(SelectBest, takes_what_sorting_takes) {
   for (const Row& row : rows()) {
-    for (const int n : {1, 2, 40, 256, 700}) {
+    for (const int n : {1, 2, 40, 256, 700, 5000, 30000}) {
       SCOPED_TRACE(row.name + ", best " + std::to_string(n));
-      std::vector<Candidate> want, best;
-      for (std::size_t i = 0; i < row.logits.size(); ++i) want.push_back({static_cast<TokenId>(i), row.logits[i], 0});
-      std::ranges::sort(want, better);
+      std::vector<TokenId> want;
+      for (std::size_t i = 0; i < row.logits.size(); ++i)
+        if (row.logits[i] > -kInf) want.push_back(static_cast<TokenId>(i));
+      std::ranges::sort(want, better_by(row.logits));
       want.resize(std::min(want.size(), static_cast<std::size_t>(n)));
+      std::ranges::sort(want);
       std::vector<float> peaks(chunks_of(row.logits.size()));
       (void)find_peak(row.logits, peaks);
       std::vector<TokenId> tokens(row.logits.size());
       for (int again = 0; again < 2; ++again) {  // peaks may come in another order
-        select_best(row.logits, peaks, n, tokens, best);
-        std::ranges::sort(best, better);
-        ASSERT_EQ(best.size(), want.size());
-        for (std::size_t i = 0; i < best.size(); ++i) ASSERT_EQ(best[i].token, want[i].token) << "rank " << i;
+        const std::span<const TokenId> best = select_best(row.logits, peaks, n, tokens);
+        ASSERT_TRUE(std::ranges::equal(best, want));
       }
     }
   }

@@ -76,7 +76,8 @@ struct Progress {
 
 class Scheduler {
  public:
-  /// `groups` outlives the scheduler and is used by nobody else.
+  /// `groups` outlives the scheduler. Others may look and, between two steps, keep() and touch() cached blocks; nobody
+  /// else holds any.
   Scheduler(Limits limits, kv::CacheGroups& groups);
 
   const Admission& admission() const { return admission_; }

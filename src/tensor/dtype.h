@@ -10,7 +10,8 @@
 namespace millrace::tensor {
 
 // DTYPE(name, elements per block, bytes per block, GGUF type number or -1). GGUF numbers: the ggml_type list of
-// the GGUF format page.
+// the GGUF format page. q8_act: activations, see kernels/params.h, QuantizeArgs. int8_kv: keys and values, a scale beside
+// each vector not counted, see there, KvWriteArgs.
 #define MILLRACE_DTYPES(DTYPE) \
   DTYPE(f32, 1, 4, 0)          \
   DTYPE(f16, 1, 2, 1)          \
@@ -32,7 +33,8 @@ namespace millrace::tensor {
   DTYPE(i64, 1, 8, 27)         \
   DTYPE(f64, 1, 8, 28)         \
   DTYPE(bf16, 1, 2, 30)        \
-  DTYPE(q8_act, 32, 40, -1)  // activations: see kernels/params.h, QuantizeArgs
+  DTYPE(q8_act, 32, 40, -1)    \
+  DTYPE(int8_kv, 1, 1, -1)
 
 enum class DType : std::uint8_t {
 #define DTYPE(name, elements, bytes, gguf) name,

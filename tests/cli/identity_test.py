@@ -25,7 +25,7 @@ class Identity(Case):
         pick = random.Random(5)
         isas = self.ok_json("inspect", "--machine", "--json")["machine"]["isa"]
         runs = 0
-        for model, kv, isa in itertools.product(MODELS, ("f32", "f16", "bf16"), isas):
+        for model, kv, isa in itertools.product(MODELS, ("f32", "f16", "bf16", "int8"), isas):
             tokens = ",".join(str(pick.randrange(3, 300)) for _ in range(TOKENS))
             grid = [(512, 1, 0, 32, "serial"), (1, 2, 0, 8, "mixed"), (7, 1, 5, 32, "static"), (64, 2, 5, 16, "serial"), (7, 2, 0, 64, "mixed"),
                     (512, 2, 5, 128, "static"), (3, 3, 2, 256, "mixed")]

@@ -50,6 +50,13 @@ class SmolLM2(Case):
         self.assertLess(abs(got["perplexity"] / want["perplexity"] - 1), 0.01)
         self.assertEqual(len(got["nll_per_window"]), want["windows"])
 
+    def test_int8_cache_costs_half_a_percent_of_perplexity_at_most(self):  # A14
+        want = json.loads((FOLDER / "perplexity.json").read_text())
+        args = ["perplexity", MODEL, FOLDER / "gpl-3.txt", "--window", want["window"], "--windows", want["windows"], "--json", "--kv"]
+        f16, int8 = (self.ok_json(*args, kv)["perplexity"] for kv in ("f16", "int8"))
+        print(f"perplexity with an int8 cache {int8:.4f}, f16 {f16:.4f}: {100 * (int8 / f16 - 1):+.2f} %")
+        self.assertLessEqual(int8 / f16 - 1, 0.005)
+
     def test_kl_divergence(self):
         window = json.loads((FOLDER / "window0.json").read_text())
         row_of = self.logits(window["ids"], "--kv", "f32")
@@ -67,6 +74,9 @@ class SmolLM2(Case):
         report = self.ok_json("inspect", MODEL, "--json", "--context", "2048")
         self.assertEqual(report["memory"]["context_tokens"], 2048)
         self.assertEqual(report["memory"]["kv_bytes_per_token"], 2 * 30 * 3 * 64 * 2)
+        int8 = self.ok_json("inspect", MODEL, "--json", "--context", "2048", "--kv", "int8")  # A14
+        self.assertEqual(int8["memory"]["kv_bytes_per_token"], 2 * 30 * 3 * (64 + 4))
+        self.assertLessEqual(int8["memory"]["kv_bytes"], 0.54 * report["memory"]["kv_bytes"])
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <cstring>
 #include <functional>
 #include <set>
 #include <thread>
@@ -15,6 +16,7 @@
 #include "base/check.h"
 #include "engine/testing/fake_tokenizer.h"
 #include "model/runner.h"
+#include "sampling/sampler.h"
 
 namespace millrace::engine::testing {
 
@@ -47,7 +49,7 @@ struct FakeRunnerOptions {
   int workers = 1;  // threads that run a row task
   std::chrono::microseconds step_time{0};
   std::function<bool(int step)> fails;  // steps count from 0; called while the step runs
-  std::function<void(bool begins, TokenId first)> around_draw;  // of a sequence whose first token is `first`
+  std::uint64_t fingerprint = 1;
 };
 
 class FakeRunner : public model::Runner {
@@ -59,7 +61,9 @@ class FakeRunner : public model::Runner {
              .max_step_tokens = options_.step_tokens,
              .max_step_outputs = options_.step_outputs,
              .max_slices = options_.slices,
-             .cache_groups = {{options_.block_tokens, 0, options_.blocks}}};
+             .cache_groups = {{options_.block_tokens, 0, options_.blocks, sizeof(TokenId), options_.block_tokens * std::int64_t{sizeof(TokenId)}}},
+             .kv_format = "tokens",
+             .fingerprint = options_.fingerprint};
     cache_.assign(static_cast<std::size_t>(options_.blocks * options_.block_tokens), -1);
   }
 
@@ -68,7 +72,6 @@ class FakeRunner : public model::Runner {
   model::Ticket submit(std::span<const model::StepSlice> slices, model::RowTask task) override {
     logits_.clear();
     hidden_.clear();
-    row_owners_.clear();
     std::set<BlockId> written;
     int n_tokens = 0;
     for (const auto& slice : slices) {
@@ -108,7 +111,17 @@ class FakeRunner : public model::Runner {
             cache_.at(static_cast<std::size_t>(from[i].value) * n + j);
   }
 
+  void read_blocks(int, std::span<const BlockId> blocks, std::span<std::byte> to) const override {
+    for (std::size_t i = 0; i < blocks.size(); ++i) std::memcpy(&to[i * block_bytes()], &cache_.at(first_cell(blocks[i])), block_bytes());
+  }
+
+  void write_blocks(int, std::span<const BlockId> blocks, std::span<const std::byte> from) override {
+    for (std::size_t i = 0; i < blocks.size(); ++i) std::memcpy(&cache_.at(first_cell(blocks[i])), &from[i * block_bytes()], block_bytes());
+  }
+
  private:
+  std::size_t block_bytes() const { return static_cast<std::size_t>(options_.block_tokens) * sizeof(TokenId); }
+  std::size_t first_cell(BlockId block) const { return static_cast<std::size_t>(block.value * options_.block_tokens); }
   TokenId& cell(const model::StepSlice& slice, int position) {
     const int n = options_.block_tokens;
     const BlockId block = slice.block_tables[0][static_cast<std::size_t>(position / n)];
@@ -120,20 +133,14 @@ class FakeRunner : public model::Runner {
     if (!task_.run) return;
     std::atomic<int> left = static_cast<int>(logits_.size()) / kVocab;
     const auto work = [&] {
+      std::vector<std::byte> scratch(sampling::scratch_bytes(kVocab));
       for (int row; (row = --left) >= 0;)
-        draw(row);
+        task_.run(task_.context, row, std::span(logits_).subspan(static_cast<std::size_t>(row) * kVocab, kVocab), scratch);
     };
     std::vector<std::thread> others;
     for (int i = 1; i < options_.workers; ++i) others.emplace_back(work);
     work();
     for (std::thread& other : others) other.join();
-  }
-
-  void draw(int row) {
-    const TokenId owner = row_owners_[static_cast<std::size_t>(row)];
-    if (options_.around_draw) options_.around_draw(true, owner);
-    task_.run(task_.context, row, std::span(logits_).subspan(static_cast<std::size_t>(row) * kVocab, kVocab));
-    if (options_.around_draw) options_.around_draw(false, owner);
   }
 
   void compute(const model::StepSlice& slice) {
@@ -149,7 +156,6 @@ class FakeRunner : public model::Runner {
       const auto row = row_of(state_after(tokens), hidden ? kDim : kVocab);
       auto& rows = hidden ? hidden_ : logits_;
       rows.insert(rows.end(), row.begin(), row.end());
-      if (!hidden) row_owners_.push_back(tokens[0]);
     }
   }
 
@@ -157,7 +163,6 @@ class FakeRunner : public model::Runner {
   model::RunnerInfo info_;
   std::vector<TokenId> cache_;  // [blocks, block_tokens]
   std::vector<float> logits_, hidden_;
-  std::vector<TokenId> row_owners_;  // [logits rows]: the first token of its sequence
   model::RowTask task_;
   std::int64_t steps_ = 0;
 };

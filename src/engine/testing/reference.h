@@ -32,8 +32,10 @@ inline Answer answer_alone(const Request& request, const text::Tokenizer& tokeni
   answer.finished = Finish::length;
   for (int i = 0; i < request.max_new_tokens; ++i) {
     auto row = row_of(state_after(tokens), kVocab);
-    const TokenId token =
-        sampling::sample(row, {}, counts, request.sampling, {request.sampling.seed, number, tokens.size()}).token;
+    std::vector<std::byte> scratch(sampling::scratch_bytes(kVocab));
+    sampling::Sampled sampled;
+    sampling::sample(row, {}, counts, request.sampling, {request.sampling.seed, number, tokens.size()}, scratch, sampled);
+    const TokenId token = sampled.token;
     counts.add_generated(token);
     tokens.push_back(token);
     answer.ids.push_back(token);

@@ -2,6 +2,7 @@
 
 #include "kernels/cpu/avx2/kernels.h"
 #include "kernels/cpu/avx2/vec.h"
+#include "kernels/kv_int8.h"
 
 namespace millrace::kernels::avx2 {
 namespace {
@@ -28,33 +29,64 @@ void transpose8(__m256 (&v)[8]) {
   }
 }
 
-/// `tokens` <= 8 rows of K (stride kv_stride) into columns of a block.
+/// Of `tokens` <= 8 rows (stride kv_stride) the scales, into a block, and the factors that make codes of their values.
+void write_scales(const float* x, int64_t kv_stride, int64_t tokens, int64_t head_dim, float* scales, float* to_codes) {
+  const __m256i magnitude = _mm256_set1_epi32(0x7FFFFFFF);
+  for (int64_t t = 0; t < tokens; ++t) {
+    __m256i most = _mm256_setzero_si256();
+    for (int64_t d = 0; d < head_dim; d += 8)
+      most = _mm256_max_epi32(
+          most, _mm256_and_si256(_mm256_castps_si256(load_upto(x + t * kv_stride + d, head_dim - d)), magnitude));
+    const KvScale scale = kv_scale(max_lanes(most));
+    scales[t] = scale.scale, to_codes[t] = scale.to_code;
+  }
+}
+
+/// `tokens` <= 8 rows of K (stride kv_stride), each times its factor where elements are codes, into columns of a block.
 template <class T>
-void write_k(const float* k, int64_t kv_stride, int64_t tokens, int64_t head_dim, typename T::type* to,
-             int64_t block_tokens) {
+void write_k(const float* k, int64_t kv_stride, int64_t tokens, int64_t head_dim, const float* to_codes,
+             typename T::type* to, int64_t block_tokens) {
   for (int64_t d = 0; d < head_dim; d += 8) {
     const int64_t n = min64(8, head_dim - d);
     __m256 v[8];
     for (int64_t t = 0; t < 8; ++t) v[t] = t < tokens ? load_upto(k + t * kv_stride + d, n) : _mm256_setzero_ps();
     transpose8(v);
-    for (int64_t i = 0; i < n; ++i) store_elements<T>(to + (d + i) * block_tokens, tokens, v[i]);
+    for (int64_t i = 0; i < n; ++i)
+      store_elements<T>(to + (d + i) * block_tokens, tokens,
+                        is_scaled<T> ? _mm256_mul_ps(v[i], _mm256_loadu_ps(to_codes)) : v[i]);
   }
+}
+
+/// `tokens` rows of V, likewise, into rows of a block.
+template <class T>
+void write_v(const float* v, int64_t kv_stride, int64_t tokens, int64_t head_dim, const float* to_codes,
+             typename T::type* to) {
+  for (int64_t t = 0; t < tokens; ++t)
+    for (int64_t d = 0; d < head_dim; d += 8) {
+      const __m256 x = load_upto(v + t * kv_stride + d, head_dim - d);
+      store_elements<T>(to + t * head_dim + d, head_dim - d,
+                        is_scaled<T> ? _mm256_mul_ps(x, _mm256_set1_ps(to_codes[t])) : x);
+    }
 }
 
 template <class T>
 void kv_write(const KvWriteArgs& p) {
   using Element = typename T::type;
+  float k_codes[8] = {}, v_codes[8] = {};
   for (int64_t r = 0; r < p.rows;) {
     const int64_t position = p.first_position + r, slot = position % p.block_tokens;
     const int64_t tokens = min64(p.rows - r, 8 - slot % 8);  // up to a multiple of 8: never across a block
     const int64_t block = p.table[position / p.block_tokens] * p.block_stride;
-    write_k<T>(p.k + r * p.kv_stride, p.kv_stride, tokens, p.head_dim,
-               reinterpret_cast<Element*>(p.k_cache + block) + slot, p.block_tokens);
-    Element* v = reinterpret_cast<Element*>(p.v_cache + block) + slot * p.head_dim;
-    for (int64_t t = 0; t < tokens; ++t)
-      for (int64_t d = 0; d < p.head_dim; d += 8)
-        store_elements<T>(v + t * p.head_dim + d, p.head_dim - d,
-                          load_upto(p.v + (r + t) * p.kv_stride + d, p.head_dim - d));
+    const float *k = p.k + r * p.kv_stride, *v = p.v + r * p.kv_stride;
+    if constexpr (is_scaled<T>) {
+      const int64_t scales = block + p.block_tokens * p.head_dim;
+      write_scales(k, p.kv_stride, tokens, p.head_dim, reinterpret_cast<float*>(p.k_cache + scales) + slot, k_codes);
+      write_scales(v, p.kv_stride, tokens, p.head_dim, reinterpret_cast<float*>(p.v_cache + scales) + slot, v_codes);
+    }
+    write_k<T>(k, p.kv_stride, tokens, p.head_dim, k_codes, reinterpret_cast<Element*>(p.k_cache + block) + slot,
+               p.block_tokens);
+    write_v<T>(v, p.kv_stride, tokens, p.head_dim, v_codes,
+               reinterpret_cast<Element*>(p.v_cache + block) + slot * p.head_dim);
     r += tokens;
   }
 }
@@ -64,5 +96,6 @@ void kv_write(const KvWriteArgs& p) {
 void kv_write_f32(const KvWriteArgs& p) { kv_write<F32>(p); }
 void kv_write_f16(const KvWriteArgs& p) { kv_write<F16>(p); }
 void kv_write_bf16(const KvWriteArgs& p) { kv_write<Bf16>(p); }
+void kv_write_int8(const KvWriteArgs& p) { kv_write<Int8>(p); }
 
 }  // namespace millrace::kernels::avx2

@@ -76,6 +76,26 @@ struct Bf16 {
     _mm_storeu_si128(reinterpret_cast<__m128i*>(p), pack_low_halves(round_bf16(v)));
   }
 };
+/// Codes of the KV cache: what is stored has been scaled to -127..127, up to a rounding.
+struct Int8 {
+  using type = std::int8_t;
+  static __m256 load8(const std::int8_t* p) {
+    return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p))));
+  }
+  static void store8(std::int8_t* p, __m256 v) {
+    v = _mm256_min_ps(v, _mm256_set1_ps(127.0f));  // in this order NaN ends as 127
+    v = _mm256_max_ps(v, _mm256_set1_ps(-127.0f));
+    const __m256i codes = _mm256_cvtps_epi32(v);
+    const __m128i words = _mm_packs_epi32(_mm256_castsi256_si128(codes), _mm256_extracti128_si256(codes, 1));
+    _mm_storel_epi64(reinterpret_cast<__m128i*>(p), _mm_packs_epi16(words, words));
+  }
+};
+
+/// Elements are codes, and each token has a scale.
+template <class T>
+constexpr bool is_scaled = false;
+template <>
+constexpr bool is_scaled<Int8> = true;
 
 /// The first n of p widened, the rest 0.
 template <class T>
@@ -128,6 +148,12 @@ inline float max_lanes(__m256 v) {
   const __m128 four = _mm_max_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
   const __m128 two = _mm_max_ps(four, _mm_movehl_ps(four, four));
   return _mm_cvtss_f32(_mm_max_ss(two, _mm_movehdup_ps(two)));
+}
+
+inline std::int32_t max_lanes(__m256i v) {
+  const __m128i four = _mm_max_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
+  const __m128i two = _mm_max_epi32(four, _mm_shuffle_epi32(four, 0x4E));
+  return _mm_cvtsi128_si32(_mm_max_epi32(two, _mm_shuffle_epi32(two, 0xB1)));
 }
 
 }  // namespace

@@ -21,12 +21,21 @@ static_assert(kKeyTile == 64);
 constexpr int kMaxQueries = 8;
 constexpr int kLeastWidened = 12;  // queries: below, widening takes longer than it saves
 
-/// Elements of a widened tile, which needs not be asked for.
+/// Elements of a widened tile, which needs not be asked for; the scales of codes are behind them, as in a block.
 struct Widened : F32 {};
+struct WidenedCodes : F32 {};
 template <class T>
 constexpr bool from_memory = true;
 template <>
 constexpr bool from_memory<Widened> = false;
+template <>
+constexpr bool from_memory<WidenedCodes> = false;
+template <>
+constexpr bool is_scaled<WidenedCodes> = true;
+
+/// Vectors of 16 elements asked for at once: a cache line holds four of codes, two of halves.
+template <class T>
+constexpr int asked_at_once = sizeof(typename T::type) == 1 ? 4 : 2;
 
 struct Query {
   const float* q;
@@ -111,6 +120,41 @@ void score_tile(const AttendArgs& p, const Query* queries, int64_t begin, int64_
       score<QT, 2>(p, queries, out, key), t += 32;
     else
       score<QT, 1>(p, queries, out, key), t += 16;
+  }
+}
+
+/// The scale of position t's vector in `cache`; those of its neighbours in the block follow.
+template <class T>
+const float* scale_of(const AttendArgs& p, const std::uint8_t* cache, int64_t t) {
+  return reinterpret_cast<const float*>(block_of<T>(p, cache, t) + p.block_tokens * p.head_dim) + slot_of(p, t);
+}
+
+/// Multiplies each query's scores, or weights, of tokens [begin, end) of one tile by the tokens' scales, whole vectors
+/// around them included.
+template <class T, int QT>
+void scale_tokens(const AttendArgs& p, const std::uint8_t* cache, int64_t begin, int64_t end, float* scores) {
+  for (int64_t t = begin / 16 * 16; t < end; t += 16) {
+    __m512 scale;
+    if (p.block_tokens < 16) {  // as in score_tile
+      const float* upper = scale_of<T>(p, cache, t + 8 < end ? t + 8 : t);
+      scale = F32::load_two(t + 8 > begin ? scale_of<T>(p, cache, t) : upper, upper);
+    } else {
+      scale = _mm512_loadu_ps(scale_of<T>(p, cache, t));
+    }
+#pragma GCC unroll 8
+    for (int i = 0; i < QT; ++i) {
+      float* at = scores + i * kKeyTile + t % kKeyTile;
+      _mm512_storeu_ps(at, _mm512_mul_ps(_mm512_loadu_ps(at), scale));
+    }
+  }
+}
+
+/// Asks for the scales of tokens [begin, end) of one tile; scores alone take longer than memory does.
+template <class T>
+void ask_for_scales(const AttendArgs& p, int64_t begin, int64_t end) {
+  for (int64_t t = begin; t < end; t += 16) {
+    _mm_prefetch(reinterpret_cast<const char*>(scale_of<T>(p, p.k_cache, t)), _MM_HINT_T0);
+    _mm_prefetch(reinterpret_cast<const char*>(scale_of<T>(p, p.v_cache, t)), _MM_HINT_T0);
   }
 }
 
@@ -215,7 +259,8 @@ void weigh(const AttendArgs& p, const Query* queries, int64_t begin, int64_t end
     for (const float* weight = weights + t % kKeyTile; t < stop; ++t, ++weight, v += p.head_dim) {
       if constexpr (from_memory<T> && !kPartial) {
 #pragma GCC unroll 4
-        for (int j = 0; j < NV; j += 2) _mm_prefetch(reinterpret_cast<const char*>(next + 16 * j), _MM_HINT_T1);
+        for (int j = 0; j < NV; j += asked_at_once<T>)
+          _mm_prefetch(reinterpret_cast<const char*>(next + 16 * j), _MM_HINT_T1);
         next += p.head_dim;
       }
       __m512 value[NV];
@@ -259,8 +304,11 @@ void step(const AttendArgs& p, const Query* queries, int64_t tile) {
     common_last = min64(common_last, end);
   }
   if (first >= last) return;
+  if constexpr (is_scaled<T> && from_memory<T>) ask_for_scales<T>(p, first, last);
   score_tile<T, QT>(p, queries, first, last, p.scratch);
+  if constexpr (is_scaled<T>) scale_tokens<T, QT>(p, p.k_cache, first, last, p.scratch);
   soften<QT>(p, queries, own, p.scratch);
+  if constexpr (is_scaled<T>) scale_tokens<T, QT>(p, p.v_cache, first, last, p.scratch);
   if (common_first >= common_last) common_first = common_last = last;  // nothing in common: each alone
   for (int i = 0; i < QT; ++i)
     weigh_tile<T, 1>(p, queries + i, tile + own.begin[i], min64(tile + own.end[i], common_first),
@@ -304,8 +352,8 @@ void steps(const AttendArgs& p, int64_t tile) {
   }
 }
 
-/// Keys and values of tokens [begin, end) of one tile as f32: [head_dim][kKeyTile] and [kKeyTile][head_dim]. Tokens
-/// beside them are written too where their blocks are there, and left alone where not.
+/// Keys and values of tokens [begin, end) of one tile as f32: [head_dim][kKeyTile] and [kKeyTile][head_dim], the scales
+/// of codes behind them. Tokens beside them are written too where their blocks are there, and left alone where not.
 template <class T>
 void widen(const AttendArgs& p, int64_t begin, int64_t end, float* keys, float* values) {
   const int64_t lanes = min64(p.block_tokens, 16);
@@ -314,6 +362,11 @@ void widen(const AttendArgs& p, int64_t begin, int64_t end, float* keys, float* 
     float* to = keys + t % kKeyTile;
     for (int64_t d = 0; d < p.head_dim; ++d, k += p.block_tokens, to += kKeyTile)
       store_upto(to, lanes, lanes == 16 ? T::load16(k) : T::load_two(k, k));
+    if constexpr (is_scaled<T>) {
+      const int64_t scales = p.head_dim * kKeyTile + t % kKeyTile;
+      store_upto(keys + scales, lanes, load_upto(scale_of<T>(p, p.k_cache, t), lanes));
+      store_upto(values + scales, lanes, load_upto(scale_of<T>(p, p.v_cache, t), lanes));
+    }
   }
   for (int64_t t = begin; t < end; ++t) {
     const auto* v = block_of<T>(p, p.v_cache, t) + slot_of(p, t) * p.head_dim;
@@ -339,13 +392,16 @@ void attend(const AttendArgs& p) {
     }
     const int64_t first = max64(tile, begin), last = min64(tile + kKeyTile, end);
     if (first >= last) continue;
-    float* values = keys + p.head_dim * kKeyTile;
+    float* values = keys + (p.head_dim + 1) * kKeyTile;
     widen<T>(p, first, last, keys, values);
     AttendArgs widened = p;  // a cache whose every block is the tile
     widened.k_cache = reinterpret_cast<const std::uint8_t*>(keys);
     widened.v_cache = reinterpret_cast<const std::uint8_t*>(values);
     widened.block_tokens = kKeyTile;
-    steps<Widened>(widened, tile);
+    if constexpr (is_scaled<T>)
+      steps<WidenedCodes>(widened, tile);
+    else
+      steps<Widened>(widened, tile);
   }
 }
 
@@ -354,5 +410,6 @@ void attend(const AttendArgs& p) {
 void attend_f32(const AttendArgs& p) { attend<F32>(p); }
 void attend_f16(const AttendArgs& p) { attend<F16>(p); }
 void attend_bf16(const AttendArgs& p) { attend<Bf16>(p); }
+void attend_int8(const AttendArgs& p) { attend<Int8>(p); }
 
 }  // namespace millrace::kernels::MILLRACE_AVX512

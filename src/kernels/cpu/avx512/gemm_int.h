@@ -48,10 +48,11 @@ template <IntFormat kFormat>
 }
 
 /// acc += dot products: MR rows of `a` (stride a_stride), NR panels' block at `w` (stride w_stride). With kParts = 2
-/// those of the low and of the high elements apart. Inlined, or acc would live in memory.
+/// those of the low and of the high elements apart. Asks for the blocks at `ahead` (w_stride) on the way: all at once
+/// they would stand in each other's way. Inlined, or acc would live in memory.
 template <IntFormat kFormat, int MR, int NR, int kParts>
 [[gnu::always_inline]] inline void dot(const std::int8_t* a, int64_t a_stride, const std::uint8_t* w, int64_t w_stride,
-                                       __m512i (&acc)[kParts][MR][NR]) {
+                                       const std::uint8_t* ahead, __m512i (&acc)[kParts][MR][NR]) {
 #pragma GCC unroll 4
   for (int s = 0; s < 4; ++s) {
     __m512i lo[NR], hi[NR];
@@ -59,6 +60,9 @@ template <IntFormat kFormat, int MR, int NR, int kParts>
     for (int j = 0; j < NR; ++j) {
       lo[j] = weights<kFormat>(s, 0, w + j * w_stride);
       hi[j] = weights<kFormat>(s, 1, w + j * w_stride);
+#pragma GCC unroll 2
+      for (int line = s; line < kFormat.bits; line += 4)
+        _mm_prefetch(reinterpret_cast<const char*>(ahead + j * w_stride + line * 64), _MM_HINT_T0);
     }
 #pragma GCC unroll 8
     for (int i = 0; i < MR; ++i) {
@@ -161,13 +165,8 @@ template <IntFormat kFormat, int MR, int NR>
     for (int64_t b = chunk; b < min64(chunk + kChunkBlocks, x.end); ++b, a += 32, data += kBlockBytes) {
       __m512i acc[kParts][MR][NR];
       start_sums<f.group>(rows, b - chunk, acc);
-      dot<kFormat, MR, NR, kParts>(a, k, data, p.panel_bytes, acc);
       const std::uint8_t* ahead = data + kAhead * kBlockBytes + (b + kAhead < p.blocks ? 0 : (NR - 1) * p.panel_bytes);
-#pragma GCC unroll 4
-      for (int j = 0; j < NR; ++j)
-#pragma GCC unroll 8
-        for (int line = 0; line < kBlockBytes; line += 64)
-          _mm_prefetch(reinterpret_cast<const char*>(ahead + j * p.panel_bytes + line), _MM_HINT_T0);
+      dot<kFormat, MR, NR, kParts>(a, k, data, p.panel_bytes, ahead, acc);
       BlockScales of[NR];
 #pragma GCC unroll 4
       for (int j = 0; j < NR; ++j) of[j] = load_scales<kFormat>(scales + j * p.panel_bytes, at, b);
@@ -208,6 +207,17 @@ void few_rows(const GemmIntArgs& p) {
   }
 }
 
+template <IntFormat kFormat>
+[[gnu::always_inline]] inline void store_scales(const BlockScales& of, WideScales& wide) {
+  constexpr IntFormat f = kFormat;
+  _mm512_store_ps(wide.d, of.d);
+  if constexpr (f.has_min) _mm512_store_ps(wide.m, of.m);
+  if constexpr (f.group == 16) {
+    for (int h = 0; h < 2; ++h) _mm512_store_ps(wide.group[h], of.group[h]), _mm512_store_ps(wide.back[h], of.back[h]);
+    if constexpr (f.has_min) _mm512_store_si512(wide.mins, of.mins);
+  }
+}
+
 /// Blocks [begin, end) of a panel, as bytes and float scales. Codes of 8 bits stay where they are.
 template <IntFormat kFormat>
 void widen(const GemmIntArgs& p, int64_t panel, int64_t begin, int64_t end, int to, WideWeights& out) {
@@ -224,16 +234,78 @@ void widen(const GemmIntArgs& p, int64_t panel, int64_t begin, int64_t end, int 
         _mm512_store_si512(bytes + s * 64, weights<f>(s, 0, data));
         _mm512_store_si512(bytes + (4 + s) * 64, weights<f>(s, 1, data));
       }
-    const BlockScales of = load_scales<f>(scales, at, b);
-    WideScales& wide = out.scales[to][b - begin];
-    _mm512_store_ps(wide.d, of.d);
-    if constexpr (f.has_min) _mm512_store_ps(wide.m, of.m);
-    if constexpr (f.group == 16) {
-      for (int h = 0; h < 2; ++h)
-        _mm512_store_ps(wide.group[h], of.group[h]), _mm512_store_ps(wide.back[h], of.back[h]);
-      if constexpr (f.has_min) _mm512_store_si512(wide.mins, of.mins);
-    }
+    store_scales<f>(load_scales<f>(scales, at, b), out.scales[to][b - begin]);
   }
+}
+
+/// What widen does to two panels, by a tile of the first MR rows of x on its way through them: its products hide the
+/// stores. Asks for `ask` bytes of the next weights with each block.
+template <IntFormat kFormat, int MR>
+[[gnu::noinline]] void widen_tile(const GemmIntArgs& p, int64_t panel, int64_t begin, const WideArgs& x, int64_t ask,
+                                  WideWeights& out) {
+  constexpr IntFormat f = kFormat;
+  constexpr int NR = 2, kBlockBytes = f.bits * 64;
+  const IntPanel at = int_panel(f, p.blocks, 16);
+  const std::uint8_t* scales = p.w + panel * p.panel_bytes;
+  const std::uint8_t* data = scales + at.data + begin * kBlockBytes;
+  const std::int8_t* a = x.a;
+  for (int j = 0; j < NR; ++j) out.bytes[j] = out.memory[j][0];
+  __m512 acc_f[MR][NR];
+  load_tile(x.c, x.c_stride, x.n, x.first, acc_f);
+
+  int64_t asked = 0;
+  for (int64_t b = 0; b < x.blocks; ++b, a += 32, data += kBlockBytes) {
+    for (const int64_t stop = min64(asked + ask, x.next_bytes); asked < stop; asked += 64)
+      for (int j = 0; j < NR; ++j)
+        _mm_prefetch(reinterpret_cast<const char*>(x.next + j * x.next_stride + asked), _MM_HINT_T1);
+    __m512i acc[1][MR][NR];
+    start_sums<32>(x.rows, b, acc);
+#pragma GCC unroll 8
+    for (int s = 0; s < 8; ++s) {
+      __m512i w[NR];
+#pragma GCC unroll 2
+      for (int j = 0; j < NR; ++j) {
+        w[j] = weights<f>(s % 4, s / 4, data + j * p.panel_bytes);
+        _mm512_store_si512(out.memory[j][b] + s * 64, w[j]);
+      }
+#pragma GCC unroll 8
+      for (int i = 0; i < MR; ++i) {
+        const __m512i v = broadcast4(a + i * x.k + 4 * s);
+#pragma GCC unroll 2
+        for (int j = 0; j < NR; ++j) acc[0][i][j] = _mm512_dpbusd_epi32(acc[0][i][j], w[j], v);
+      }
+    }
+    BlockScales of[NR];
+#pragma GCC unroll 2
+    for (int j = 0; j < NR; ++j) {
+      of[j] = load_scales<f>(scales + j * p.panel_bytes, at, begin + b);
+      store_scales<f>(of[j], out.scales[j][b]);
+    }
+    add_scaled<wide_kind(f)>(x.rows, b, acc, of, acc_f);
+  }
+  store_tile(x.c, x.c_stride, x.n, acc_f);
+}
+
+/// The first of a chunk's tiles of kTileRows rows or fewer, by widen_tile: x becomes what is left of the chunk.
+template <IntFormat kFormat, int kTileRows>
+void widen_by_first_tile(const GemmIntArgs& p, int64_t panel, int64_t begin, WideArgs& x, WideWeights& out) {
+  const int64_t tiles = (x.row_count + kTileRows - 1) / kTileRows, rows = x.row_count / tiles,
+                blocks = tiles * x.blocks;
+  const int64_t step = (x.next_bytes / 64 + blocks - 1) / blocks * 64;
+  switch (kTileRows - rows) {
+    case 0:
+      widen_tile<kFormat, kTileRows>(p, panel, begin, x, step, out);
+      break;
+    case 1:
+      widen_tile<kFormat, kTileRows - 1>(p, panel, begin, x, step, out);
+      break;
+    default:
+      widen_tile<kFormat, kTileRows - 2>(p, panel, begin, x, step, out);
+      break;
+  }
+  const int64_t asked = min64(x.next_bytes, step * x.blocks);
+  x.a += rows * x.k, x.rows += rows, x.row_count -= rows, x.c += rows * x.c_stride;
+  x.next += asked, x.next_bytes -= asked;
 }
 
 inline void ask(const std::uint8_t* p, int64_t bytes) {
@@ -255,8 +327,9 @@ void ask_scales(const GemmIntArgs& p, int64_t panel, int64_t begin, int64_t end)
     ask(scales + at.group_mins + begin * kGroup, (end - begin) * kGroup);
 }
 
-/// p.rows and the rows of every call of `multiply` are multiples of `unit`, which divides kMostWideRows.
-template <IntFormat kFormat>
+/// p.rows and the rows of every call of `multiply` are multiples of `unit`, which divides kMostWideRows. kTileRows:
+/// rows of its tiles, where the first one may widen the weights; 0: it wants bytes.
+template <IntFormat kFormat, int kTileRows = 0>
 void many_rows(const GemmIntArgs& p, void (*multiply)(WideKind, const WideArgs&), int64_t unit) {
   RowBlocks rows[kMostWideRows];
   WideWeights weights;
@@ -272,13 +345,31 @@ void many_rows(const GemmIntArgs& p, void (*multiply)(WideKind, const WideArgs&)
       for (int64_t i = 0; i < count; ++i) prepare<kFormat>(p, first + i, begin, end, rows[i]);
       for (int64_t panel = 0; panel < p.panels; panel += 2) {
         const int panels = panel + 2 <= p.panels ? 2 : 1;
-        for (int j = 0; j < panels; ++j) widen<kFormat>(p, panel + j, begin, end, j, weights);
         for (int64_t j = panel + 2; j < min64(panel + 4, p.panels); ++j) ask_scales<kFormat>(p, j, begin, end);
         const std::uint8_t* next = p.w + (panel + 2) * p.panel_bytes + int_panel(kFormat, p.blocks, 16).data;
-        multiply(wide_kind(kFormat), {p.a + first * k + begin * 32, k, rows, count, end - begin, &weights, panels,
-                                      p.c + first * p.c_stride + panel * 16, p.c_stride, p.n - panel * 16, begin == 0,
-                                      next + begin * kFormat.bits * 64, p.panel_bytes,
-                                      panel + 2 < p.panels ? (end - begin) * kFormat.bits * 64 : 0});
+        WideArgs args{p.a + first * k + begin * 32,
+                      k,
+                      rows,
+                      count,
+                      end - begin,
+                      &weights,
+                      panels,
+                      p.c + first * p.c_stride + panel * 16,
+                      p.c_stride,
+                      p.n - panel * 16,
+                      begin == 0,
+                      next + begin * kFormat.bits * 64,
+                      p.panel_bytes,
+                      panel + 2 < p.panels ? (end - begin) * kFormat.bits * 64 : 0};
+        if constexpr (kTileRows > 0 && kFormat.group == 32 && kFormat.bits < 8) {
+          if (panels == 2) {
+            widen_by_first_tile<kFormat, kTileRows>(p, panel, begin, args, weights);
+            multiply(wide_kind(kFormat), args);
+            continue;
+          }
+        }
+        for (int j = 0; j < panels; ++j) widen<kFormat>(p, panel + j, begin, end, j, weights);
+        multiply(wide_kind(kFormat), args);
       }
     }
   }
@@ -286,7 +377,7 @@ void many_rows(const GemmIntArgs& p, void (*multiply)(WideKind, const WideArgs&)
 
 template <IntFormat kFormat>
 void gemm(const GemmIntArgs& p) {
-  p.rows < kLeastWideRows ? few_rows<kFormat>(p) : many_rows<kFormat>(p, multiply_wide, 1);
+  p.rows < kLeastWideRows ? few_rows<kFormat>(p) : many_rows<kFormat, kWideTileRows>(p, multiply_wide, 1);
 }
 
 }  // namespace

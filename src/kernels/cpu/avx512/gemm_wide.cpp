@@ -86,7 +86,9 @@ void multiply(const WideArgs& p) {
 }  // namespace
 
 void multiply_wide(WideKind kind, const WideArgs& p) {
-  if (kind.group == 32) return kind.has_min ? multiply<WideKind{32, true}, 7>(p) : multiply<WideKind{32, false}, 7>(p);
+  constexpr int kRows = kWideTileRows;
+  if (kind.group == 32)
+    return kind.has_min ? multiply<WideKind{32, true}, kRows>(p) : multiply<WideKind{32, false}, kRows>(p);
   return kind.has_min ? multiply<WideKind{16, true}, 4>(p) : multiply<WideKind{16, false}, 4>(p);
 }
 

@@ -22,6 +22,9 @@ constexpr int kChunkBlocks = 32;
 /// Rows from which weights are turned into bytes, and rows whose RowBlocks stay in L2.
 constexpr int kLeastWideRows = 12, kMostWideRows = 192;
 
+/// Rows of multiply_wide's tiles in group 32, at most.
+constexpr int kWideTileRows = 7;
+
 /// What a chunk of one row brings to every product with it.
 struct RowBlocks {
   int start[2][kChunkBlocks];  // kIntBias - the weights' offset * sum; group 16: of either half

@@ -73,6 +73,9 @@ inline simde__m512i emulated_cvtepi8_epi16(__m256i v) {
   return both_int(_mm256_cvtepi8_epi16(_mm256_castsi256_si128(v)),
                   _mm256_cvtepi8_epi16(_mm256_extracti128_si256(v, 1)));
 }
+inline simde__m512i emulated_cvtepi8_epi32(__m128i v) {
+  return both_int(_mm256_cvtepi8_epi32(v), _mm256_cvtepi8_epi32(_mm_srli_si128(v, 8)));
+}
 inline simde__m512i emulated_shuffle_epi8(simde__m512i a, simde__m512i b) {
   return both_int(_mm256_shuffle_epi8(lower_int(a), lower_int(b)), _mm256_shuffle_epi8(upper_int(a), upper_int(b)));
 }
@@ -128,6 +131,8 @@ inline __m256i emulated_maskz_loadu_epi16(__mmask16 mask, const void* p) {
 #define _mm512_madd_epi16 emulated_madd_epi16
 #undef _mm512_cvtepi8_epi16
 #define _mm512_cvtepi8_epi16 emulated_cvtepi8_epi16
+#undef _mm512_cvtepi8_epi32
+#define _mm512_cvtepi8_epi32 emulated_cvtepi8_epi32
 #undef _mm512_shuffle_epi8
 #define _mm512_shuffle_epi8 emulated_shuffle_epi8
 #undef _mm512_slli_epi16

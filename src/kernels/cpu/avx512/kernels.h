@@ -30,6 +30,7 @@ void swiglu_f32(const SwiGluArgs& p);
 void attend_f32(const AttendArgs& p);
 void attend_f16(const AttendArgs& p);
 void attend_bf16(const AttendArgs& p);
+void attend_int8(const AttendArgs& p);
 void roof_int8(const RoofArgs& p);
 void roof_f32(const RoofArgs& p);
 void roof_read(const RoofArgs& p);

@@ -19,6 +19,7 @@ constinit const KernelTable MILLRACE_AVX512_TABLE = {
     .attend_f32 = MILLRACE_AVX512::attend_f32,
     .attend_f16 = MILLRACE_AVX512::attend_f16,
     .attend_bf16 = MILLRACE_AVX512::attend_bf16,
+    .attend_int8 = MILLRACE_AVX512::attend_int8,
     .roof_int8 = MILLRACE_AVX512::roof_int8,
     .roof_f32 = MILLRACE_AVX512::roof_f32,
     .roof_read = MILLRACE_AVX512::roof_read,

@@ -96,6 +96,25 @@ struct Bf16 {
   }
 };
 
+/// Codes of the KV cache.
+struct Int8 {
+  using type = std::int8_t;
+  static __m512 widen(__m128i codes) { return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(codes)); }
+  static __m512 load16(const std::int8_t* p) { return widen(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))); }
+  /// Reads 16 bytes all the same: behind a block's codes are its scales.
+  static __m512 load_first(const std::int8_t* p, int64_t n) { return _mm512_maskz_mov_ps(first_lanes(n), load16(p)); }
+  static __m512 load_two(const std::int8_t* lower, const std::int8_t* upper) {
+    return widen(_mm_unpacklo_epi64(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(lower)),
+                                    _mm_loadl_epi64(reinterpret_cast<const __m128i*>(upper))));
+  }
+};
+
+/// Elements are codes, and each token has a scale.
+template <class T>
+constexpr bool is_scaled = false;
+template <>
+constexpr bool is_scaled<Int8> = true;
+
 /// generic/math.h, operation by operation but for the last.
 inline __m512 exp(__m512 x) {
   const __m512 shift = _mm512_set1_ps(0x1.8p23f);

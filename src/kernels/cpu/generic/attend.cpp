@@ -7,6 +7,7 @@
 
 #include "kernels/cpu/generic/kernels.h"
 #include "kernels/cpu/generic/math.h"
+#include "kernels/kv_int8.h"
 #include "tensor/half.h"
 
 namespace millrace::kernels::generic {
@@ -24,6 +25,16 @@ struct Bf16 {
   using type = std::uint16_t;
   static float widen(std::uint16_t x) { return tensor::bf16_to_f32(x); }
 };
+struct Int8 {
+  using type = std::int8_t;
+  static float widen(std::int8_t x) { return x; }
+};
+
+/// Elements are codes, and each token has a scale.
+template <class Kv>
+constexpr bool is_scaled = false;
+template <>
+constexpr bool is_scaled<Int8> = true;
 
 /// The element `index` of position `t`'s block in `cache`.
 template <class Kv>
@@ -33,6 +44,18 @@ float element(const AttendArgs& p, const std::uint8_t* cache, std::int64_t t, st
               cache + p.table[t / p.block_tokens] * p.block_stride + index * static_cast<std::int64_t>(sizeof(value)),
               sizeof(value));
   return Kv::widen(value);
+}
+
+/// x times the scale of position `t`'s vector in `cache`, where there is one.
+template <class Kv>
+float scaled(const AttendArgs& p, const std::uint8_t* cache, std::int64_t t, float x) {
+  if constexpr (!is_scaled<Kv>) return x;
+  float scale;
+  std::memcpy(&scale,
+              cache + p.table[t / p.block_tokens] * p.block_stride + p.block_tokens * p.head_dim +
+                  t % p.block_tokens * kKvScaleBytes,
+              sizeof(scale));
+  return x * scale;
 }
 
 /// One online-softmax step: keys [begin, end), all within one tile and all the row's own.
@@ -45,7 +68,7 @@ void attend_tile(const AttendArgs& p, const float* q, std::int64_t begin, std::i
     float dot = 0;
     for (std::int64_t d = 0; d < p.head_dim; ++d)
       dot = std::fma(q[d], element<Kv>(p, p.k_cache, t, d * p.block_tokens + t % p.block_tokens), dot);
-    s[t % kKeyTile] = dot * p.scale;
+    s[t % kKeyTile] = scaled<Kv>(p, p.k_cache, t, dot * p.scale);
     new_m = std::max(new_m, s[t % kKeyTile]);
   }
   for (std::int64_t t = begin; t < end; ++t) s[t % kKeyTile] = exp(s[t % kKeyTile] - new_m);
@@ -54,6 +77,7 @@ void attend_tile(const AttendArgs& p, const float* q, std::int64_t begin, std::i
   float lane[16];
   for (int i = 0; i < 16; ++i) lane[i] = ((s[i] + s[16 + i]) + s[32 + i]) + s[48 + i];
   l = l * correction + sum_lanes(lane);
+  for (std::int64_t t = begin; t < end; ++t) s[t % kKeyTile] = scaled<Kv>(p, p.v_cache, t, s[t % kKeyTile]);
   for (std::int64_t d = 0; d < p.head_dim; ++d) {
     float sum = o[d] * correction;
     for (std::int64_t t = begin; t < end; ++t)
@@ -89,6 +113,7 @@ void attend(const AttendArgs& p) {
 void attend_f32(const AttendArgs& p) { attend<F32>(p); }
 void attend_f16(const AttendArgs& p) { attend<F16>(p); }
 void attend_bf16(const AttendArgs& p) { attend<Bf16>(p); }
+void attend_int8(const AttendArgs& p) { attend<Int8>(p); }
 
 void merge_partials(const MergeArgs& p) {
   float m = -std::numeric_limits<float>::infinity();

@@ -1,12 +1,14 @@
 // Everything between the matrix products: norm, activation rounding, rotary, residual, SwiGLU, cache writes.
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
 
 #include "kernels/cpu/generic/kernels.h"
 #include "kernels/cpu/generic/math.h"
+#include "kernels/kv_int8.h"
 #include "tensor/half.h"
 
 namespace millrace::kernels::generic {
@@ -79,6 +81,21 @@ void swiglu_f32(const SwiGluArgs& p) {
 
 namespace {
 
+/// head_dim values as codes `step` bytes apart, and their scale.
+void write_int8(const float* x, std::int64_t head_dim, std::uint8_t* codes, std::int64_t step, std::uint8_t* scale_at) {
+  std::int32_t most = 0;
+  for (std::int64_t d = 0; d < head_dim; ++d) most = std::max(most, std::bit_cast<std::int32_t>(std::abs(x[d])));
+  const KvScale scale = kv_scale(most);
+  for (std::int64_t d = 0; d < head_dim; ++d) {
+    float code = x[d] * scale.to_code;
+    code = code < 127.0f ? code : 127.0f;  // in this order NaN ends as 127
+    code = code > -127.0f ? code : -127.0f;
+    // Rounds to nearest even.
+    codes[d * step] = static_cast<std::uint8_t>(static_cast<std::int8_t>((code + 0x1.8p23f) - 0x1.8p23f));
+  }
+  std::memcpy(scale_at, &scale.scale, sizeof(scale.scale));
+}
+
 /// narrow turns one f32 into an element of the cache.
 template <class T, class Narrow>
 void kv_write(const KvWriteArgs& p, Narrow narrow) {
@@ -110,6 +127,16 @@ void kv_write_f16(const KvWriteArgs& p) {
 
 void kv_write_bf16(const KvWriteArgs& p) {
   kv_write<std::uint16_t>(p, [](float x) { return tensor::f32_to_bf16(x); });
+}
+
+void kv_write_int8(const KvWriteArgs& p) {
+  for (std::int64_t r = 0; r < p.rows; ++r) {
+    const std::int64_t position = p.first_position + r, slot = position % p.block_tokens;
+    const std::int64_t block = p.table[position / p.block_tokens] * p.block_stride;
+    const std::int64_t scale = block + p.block_tokens * p.head_dim + slot * kKvScaleBytes;
+    write_int8(p.k + r * p.kv_stride, p.head_dim, p.k_cache + block + slot, p.block_tokens, p.k_cache + scale);
+    write_int8(p.v + r * p.kv_stride, p.head_dim, p.v_cache + block + slot * p.head_dim, 1, p.v_cache + scale);
+  }
 }
 
 }  // namespace millrace::kernels::generic

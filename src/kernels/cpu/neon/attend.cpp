@@ -86,6 +86,26 @@ void score_tile(const AttendArgs& p, const Query* queries, int64_t begin, int64_
   }
 }
 
+/// The scale of position t's vector in `cache`; those of its neighbours in the block follow.
+template <class T>
+const float* scale_of(const AttendArgs& p, const std::uint8_t* cache, int64_t t) {
+  return reinterpret_cast<const float*>(block_of<T>(p, cache, t) + p.block_tokens * p.head_dim) + slot_of(p, t);
+}
+
+/// Multiplies each query's scores, or weights, of tokens [begin, end) of one tile by the tokens' scales, whole vectors
+/// around them included.
+template <class T, int QT>
+void scale_tokens(const AttendArgs& p, const std::uint8_t* cache, int64_t begin, int64_t end, float* scores) {
+  for (int64_t t = begin / 4 * 4; t < end; t += 4) {
+    const float32x4_t scale = vld1q_f32(scale_of<T>(p, cache, t));
+#pragma GCC unroll 4
+    for (int i = 0; i < QT; ++i) {
+      float* at = scores + i * kKeyTile + t % kKeyTile;
+      vst1q_f32(at, vmulq_f32(vld1q_f32(at), scale));
+    }
+  }
+}
+
 /// Turns a query's scores of one tile into weights in place, 0 outside its own [begin, end), and updates its m, l and o
 /// up to the products with V. Positions count from the tile's start.
 void soften(const Query& query, int64_t begin, int64_t end, int64_t head_dim, float* scores) {
@@ -185,8 +205,10 @@ void step(const AttendArgs& p, const Query* queries, int64_t tile) {
   }
   if (first >= last) return;
   score_tile<T, QT>(p, queries, first, last, p.scratch);
+  if constexpr (is_scaled<T>) scale_tokens<T, QT>(p, p.k_cache, first, last, p.scratch);
   for (int i = 0; i < QT; ++i)
     if (begin[i] < end[i]) soften(queries[i], begin[i] - tile, end[i] - tile, p.head_dim, p.scratch + i * kKeyTile);
+  if constexpr (is_scaled<T>) scale_tokens<T, QT>(p, p.v_cache, first, last, p.scratch);
   if (QT == 1) return weigh_tile<T, 1>(p, queries, begin[0], end[0], p.scratch);
   if (common_first >= common_last) common_first = common_last = last;  // nothing in common: each alone
   for (int i = 0; i < QT; ++i)
@@ -232,5 +254,6 @@ void attend(const AttendArgs& p) {
 void attend_f32(const AttendArgs& p) { attend<F32>(p); }
 void attend_f16(const AttendArgs& p) { attend<F16>(p); }
 void attend_bf16(const AttendArgs& p) { attend<Bf16>(p); }
+void attend_int8(const AttendArgs& p) { attend<Int8>(p); }
 
 }  // namespace millrace::kernels::neon

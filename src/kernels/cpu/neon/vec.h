@@ -59,6 +59,28 @@ struct Bf16 {
   static float32x4_t load4(const std::uint16_t* p) { return vreinterpretq_f32_u32(vshll_n_u16(vld1_u16(p), 16)); }
   static void store4(std::uint16_t* p, float32x4_t v) { vst1_u16(p, round_bf16(v)); }
 };
+/// Codes of the KV cache: what is stored has been scaled to -127..127, up to a rounding.
+struct Int8 {
+  using type = std::int8_t;
+  static float32x4_t load4(const std::int8_t* p) {
+    std::int32_t four;
+    __builtin_memcpy(&four, p, sizeof(four));
+    const int16x8_t words = vmovl_s8(vreinterpret_s8_s32(vdup_n_s32(four)));
+    return vcvtq_f32_s32(vmovl_s16(vget_low_s16(words)));
+  }
+  static void store4(std::int8_t* p, float32x4_t v) {
+    v = vmaxq_f32(vminq_f32(v, vdupq_n_f32(127.0f)), vdupq_n_f32(-127.0f));
+    const int16x4_t words = vmovn_s32(vcvtnq_s32_f32(v));  // to nearest even
+    const std::int32_t four = vget_lane_s32(vreinterpret_s32_s8(vmovn_s16(vcombine_s16(words, words))), 0);
+    __builtin_memcpy(p, &four, sizeof(four));
+  }
+};
+
+/// Elements are codes, and each token has a scale.
+template <class T>
+constexpr bool is_scaled = false;
+template <>
+constexpr bool is_scaled<Int8> = true;
 
 /// The first n of p widened, the rest 0.
 template <class T>
