@@ -21,7 +21,7 @@ namespace {
 std::array<std::uint32_t, 4> words_of(const DrawKey& key) {
   const auto low = [](std::uint64_t x) { return static_cast<std::uint32_t>(x); };
   const auto high = [](std::uint64_t x) { return static_cast<std::uint32_t>(x >> 32); };
-  return philox4x32({low(key.position), high(key.position), low(key.sequence), high(key.sequence)}, {low(key.seed), high(key.seed)});
+  return philox4x32({low(key.position), high(key.position), low(key.answer), high(key.answer)}, {low(key.seed), high(key.seed)});
 }
 
 double unit(std::uint32_t low, std::uint32_t high) {

@@ -58,7 +58,7 @@ struct Sampled {
 /// Names one draw: the same three numbers give the same uniform number, whatever ran before or beside.
 struct DrawKey {
   std::uint64_t seed;      // params.seed
-  std::uint64_t sequence;  // index within the request (n > 1): 0, 1, ...
+  std::uint64_t answer;    // its number within the request: 0, 1, ...
   std::uint64_t position;  // of the token to be drawn
 };
 
