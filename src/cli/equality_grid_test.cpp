@@ -164,8 +164,8 @@ class EqualityGrid : public ::testing::Test {
     return out;
   }
 
-  const TinyFile file_;
-  const engine::testing::FakeTokenizer tokenizer_;
+  TinyFile file_;
+  engine::testing::FakeTokenizer tokenizer_;
 };
 
 TEST_F(EqualityGrid, A15_A16_A21_no_combination_changes_a_byte) {

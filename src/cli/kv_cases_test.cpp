@@ -49,7 +49,7 @@ class KvCases : public ::testing::Test {
   /// As from an engine that has run nothing else.
   Answer fresh(const engine::Request& request) const { return run(*start(1024), request).answer; }
 
-  const engine::testing::FakeTokenizer tokenizer_;
+  engine::testing::FakeTokenizer tokenizer_;
 };
 
 TEST_F(KvCases, O9_2_rows_of_a_prompt_are_all_there_beside_a_cached_prefix) {
