@@ -173,7 +173,8 @@ class StepLog : public BorrowedRunner {
 
 // In steps, not in seconds; bench stall has the seconds. The stream has a token in each step, so its gap is one chunk.
 TEST_F(KvCases, O9_7_a_long_prompt_holds_up_neither_a_stream_nor_a_short_one) {
-  constexpr int kLong = 8000, kShort = 10, kStep = 256, kAloneSteps = (kLong + kStep - 1) / kStep;
+  // A step has room for the stream's token and 16 whole blocks: nothing is left for the short prompt but what is kept for it.
+  constexpr int kLong = 8000, kShort = 10, kStep = 257, kAloneSteps = (kLong + kStep - 1) / kStep;
   const TinyFile file({.positions = 8192});
   const auto model = file.load({.pool_tokens = kLong + 1024, .block_tokens = kBlock});
   StepLog::Steps steps;
