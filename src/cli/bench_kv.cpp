@@ -10,6 +10,7 @@
 #include "cli/no_cache.h"
 #include "cli/output.h"
 #include "cli/session.h"
+#include "ops/op.h"
 
 namespace millrace::cli {
 namespace {
@@ -20,8 +21,10 @@ constexpr int kUsualHeadDim = 64;  // when no model says
 constexpr int kBlockSizes[] = {8, 16, 32, 64, 128, 256};
 constexpr int kSweepBatch = 8, kSweepContext = 1024, kSweepPrompt = 64;
 
-/// One byte a value and an f32 scale per token and head, of two bytes a value.
-double int8_ratio(int head_dim) { return (head_dim + 4.0) / (2.0 * head_dim); }
+double int8_ratio(int head_dim) {
+  const auto bytes = [&](tensor::DType format) { return static_cast<double>(ops::kv_vector_bytes(format, head_dim)); };
+  return bytes(tensor::DType::int8_kv) / bytes(tensor::DType::f16);
+}
 
 /// Attention of a decode step, all layers, with blocks of the size that `options` say.
 Result<double> attend_us(const ModelBundle& bundle, const model::ModelConfig& config, const Options& options) {

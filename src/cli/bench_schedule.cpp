@@ -191,7 +191,8 @@ Result<int> run_bench_schedule(const Options& options) {
       return error(Code::unsupported, "the trace has a request of {} plus {} tokens, the context of '{}' is {}", request.prompt_tokens,
                    request.new_tokens, options.model, config.max_positions);
 
-  Need need{.pool_tokens = pool_tokens(trace, options), .max_running = kMaxRunning, .max_step_us = max_step_us(options)};
+  const Need asked{.pool_tokens = pool_tokens(trace, options), .max_running = kMaxRunning, .max_step_us = max_step_us(options), .prints_memory = !options.json};
+  MILLRACE_TRY(need, within_memory(bundle, config, options, asked));
   MILLRACE_TRY(model, load_weights(bundle, config, options, need));
   ScheduleBench bench(*model, *bundle.tokenizer, trace);
   double speed = options.speed;

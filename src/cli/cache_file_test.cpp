@@ -96,8 +96,8 @@ TEST_P(Carried, a_file_of_another_format_or_instruction_set_is_refused) {
   EXPECT_PRED2(io::testing::says, start(load(GetParam(), "generic"))->restore(file("prefix")).error().message, "was written by another model, instruction set or version");
 }
 
-INSTANTIATE_TEST_SUITE_P(EveryFormat, Carried, ::testing::Values(model::KvFormat::f32, model::KvFormat::f16, model::KvFormat::bf16),
-                         [](const auto& info) { return std::string(tensor::to_string(model::dtype_of(info.param))); });
+INSTANTIATE_TEST_SUITE_P(EveryFormat, Carried, ::testing::Values(model::KvFormat::f32, model::KvFormat::f16, model::KvFormat::bf16, model::KvFormat::int8),
+                         [](const auto& info) { return std::string(model::to_string(info.param)); });
 
 }  // namespace
 }  // namespace millrace

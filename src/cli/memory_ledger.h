@@ -19,7 +19,7 @@ struct MemoryLedger {
   std::int64_t program_bytes = 0;  // resident before loading: code, vocabulary, the file's header
   std::int64_t weights_bytes = 0;
   std::int64_t plans_bytes = 0;    // intermediates of the largest step
-  std::int64_t scratch_bytes = 0;  // of the workers; logits and hidden states of two steps; buffers of --kv-disk
+  std::int64_t scratch_bytes = 0;  // of the workers; logits and hidden states of two steps; the heap; buffers of --kv-disk
   std::int64_t kv_bytes = 0;       // the pool, and the numbers kept about its blocks
   std::int64_t kv_tokens = 0;
   std::string kv_format;

@@ -111,6 +111,22 @@ TEST_F(CacheFile, a_torn_a_damaged_and_a_foreign_file_are_refused_and_nothing_of
   EXPECT_EQ(ask(request).usage.cached_tokens, 0);
 }
 
+TEST_F(CacheFile, a_file_saved_under_one_salt_is_refused_under_another) {
+  const std::string path = folder_.file("a.kv");
+  Request request = ask_about(1, 30);
+  request.cache_salt = "x";
+  start();
+  (void)ask(request);
+  EXPECT_FALSE(engine_->save(request.prompt, path));
+  ASSERT_TRUE(engine_->save(request.prompt, path, "x"));
+  start();
+  EXPECT_NE(engine_->restore(path).error().message.find("was saved under another salt"), std::string::npos);
+  EXPECT_EQ(ask(request).usage.cached_tokens, 0);
+  start();
+  EXPECT_EQ(engine_->restore(path, "x").value(), 28);
+  EXPECT_EQ(ask(request).usage.cached_tokens, 28);
+}
+
 TEST_F(CacheFile, a_restored_prefix_that_is_longer_than_the_pool_keeps_its_head) {
   const std::string path = folder_.file("a.kv");
   const Request request = ask_about(1, 100);

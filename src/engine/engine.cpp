@@ -63,8 +63,8 @@ Result<std::vector<Handle>> Engine::submit(Request request, int n) {
 CacheSnapshot Engine::cache() { return loop_->cache(); }
 
 int Engine::drain(std::chrono::milliseconds timeout) { return loop_->drain(timeout); }
-Result<int> Engine::save(std::span<const TokenId> tokens, const std::string& path) { return loop_->save(tokens, path); }
-Result<int> Engine::restore(const std::string& path) { return loop_->restore(path); }
+Result<int> Engine::save(std::span<const TokenId> tokens, const std::string& path, const std::string& cache_salt) { return loop_->save(tokens, path, cache_salt); }
+Result<int> Engine::restore(const std::string& path, const std::string& cache_salt) { return loop_->restore(path, cache_salt); }
 const EngineMetrics& Engine::metrics() const { return loop_->metrics(); }
 const model::RunnerInfo& Engine::info() const { return loop_->info(); }
 

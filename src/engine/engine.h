@@ -183,8 +183,9 @@ class Engine {
   /// Any thread but the engine's own (a row sink); requests go on meanwhile. Errors: not_found (nothing cached; no such
   /// file), exhausted (no room; the prefix left the cache meanwhile), corrupt_data (torn, damaged), unsupported (the file
   /// of another model, KV format or version); each one sentence.
-  Result<int> save(std::span<const TokenId> tokens, const std::string& path);
-  Result<int> restore(const std::string& path);
+  /// `cache_salt`: as in Request; a file restored under another salt than it was saved under is refused.
+  Result<int> save(std::span<const TokenId> tokens, const std::string& path, const std::string& cache_salt = "");
+  Result<int> restore(const std::string& path, const std::string& cache_salt = "");
 
   const EngineMetrics& metrics() const;
   const model::RunnerInfo& info() const;

@@ -210,10 +210,12 @@ void Engine::Loop::start(Arrival arrival) {
   start_sequence(id, std::move(prompt));
 }
 
+std::uint64_t Engine::Loop::salt_of(const std::string& cache_salt, int adapter) const { return kv::salt_of(info().fingerprint, adapter, cache_salt); }
+
 sched::SequenceSpec Engine::Loop::spec_of(const Request& request) const {
   sched::SequenceSpec spec = sequence_spec(request);
   spec.shares = options_.prefix_sharing;
-  spec.salt = kv::salt_of(info().fingerprint, spec.adapter, request.cache_salt);
+  spec.salt = salt_of(request.cache_salt, spec.adapter);
   return spec;
 }
 

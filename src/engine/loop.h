@@ -36,8 +36,8 @@ class Engine::Loop {
   Result<std::vector<std::shared_ptr<EventChannel>>> submit(Request request, int n);
   CacheSnapshot cache();
   int drain(std::chrono::milliseconds timeout);
-  Result<int> save(std::span<const TokenId> tokens, const std::string& path);
-  Result<int> restore(const std::string& path);
+  Result<int> save(std::span<const TokenId> tokens, const std::string& path, const std::string& cache_salt);
+  Result<int> restore(const std::string& path, const std::string& cache_salt);
   const EngineMetrics& metrics() const { return metrics_; }
   const model::RunnerInfo& info() const { return runner_->info(); }
 
@@ -64,6 +64,7 @@ class Engine::Loop {
   void add(Arrival arrival);
   void start(Arrival arrival);
   SeqId next_id();
+  std::uint64_t salt_of(const std::string& cache_salt, int adapter = 0) const;
   sched::SequenceSpec spec_of(const Request& request) const;
   void start_sequence(SeqId id, std::vector<TokenId> prompt);
   void sweep();

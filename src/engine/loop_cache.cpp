@@ -43,8 +43,8 @@ void Engine::Loop::between_steps(const std::function<void()>& task) {
   done->get_future().wait();
 }
 
-Result<int> Engine::Loop::save(std::span<const TokenId> tokens, const std::string& path) {
-  const std::uint64_t salt = spec_of({}).salt;
+Result<int> Engine::Loop::save(std::span<const TokenId> tokens, const std::string& path, const std::string& cache_salt) {
+  const std::uint64_t salt = salt_of(cache_salt);
   int held = 0;
   between_steps([&] { held = groups_.touch(tokens, salt); });
   if (held == 0) return error(Code::not_found, "the KV cache holds no block of these {} tokens", tokens.size());
@@ -75,8 +75,8 @@ Result<int> Engine::Loop::save(std::span<const TokenId> tokens, const std::strin
   return held;
 }
 
-Result<int> Engine::Loop::restore(const std::string& path) {
-  const std::uint64_t salt = spec_of({}).salt;
+Result<int> Engine::Loop::restore(const std::string& path, const std::string& cache_salt) {
+  const std::uint64_t salt = salt_of(cache_salt);
   const KvShape shape = KvShape::of(info());
   MILLRACE_TRY(reader, KvFileReader::open(path, shape));
   const auto tokens = reader.tokens();
@@ -93,7 +93,7 @@ Result<int> Engine::Loop::restore(const std::string& path) {
     MILLRACE_TRY(block, reader.read(place.group, place.block - first));
     const kv::BlockContent& want = contents[static_cast<std::size_t>(place.block)];
     if (block.name != want.name || block.parent != want.parent || !std::ranges::equal(block.tokens, want.tokens))
-      return error(Code::corrupt_data, "'{}' is no file of this cache: block {} has another name than its tokens give", path, place.block);
+      return error(Code::corrupt_data, "'{}' was saved under another salt: block {} has another name than its tokens give here", path, place.block);
     return std::move(block);
   };
   for (const Place& place : places) MILLRACE_TRY_VOID(read(place));  // all of it is right before any of it is believed

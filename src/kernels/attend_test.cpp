@@ -33,8 +33,8 @@ void check(const Sequence& s, const Cache& c, std::int64_t first, std::int64_t r
         }
         score[static_cast<std::size_t>(t - begin)] = dot * scale;
         most = std::max(most, dot * scale), least = std::min(least, dot * scale);
-        // head_dim additions of partial sums <= norm, one product; int8: one more, with the key's scale.
-        score_error = std::max(score_error, double(s.head_dim + 2) * unit * norm * scale);
+        // head_dim additions of partial sums <= norm, one product; int8: two more, with the key's scales.
+        score_error = std::max(score_error, double(s.head_dim + 3) * unit * norm * scale);
       }
       // A weight exp(s - m): its score's error, the rounding of s - m, exp itself (4 units). Then it is scaled once per
       // tile and split by another such factor, and summed with up to end - begin others; int8: times the value's scale.

@@ -35,15 +35,16 @@ inline float rounded(float x, Kv kv) {
   return x;
 }
 
-/// Rounds the vectors to INT8 and returns their scales: of 16 bits, so that a code times its scale is exact.
-inline Array<float> round_to_int8(Array<float>& x, std::int64_t head_dim) {
+/// Rounds dimensions [begin, end) of the vectors to INT8 and returns their scales: bf16, so a code times its scale is
+/// exact.
+inline Array<float> round_to_int8(Array<float>& x, std::int64_t head_dim, std::int64_t begin, std::int64_t end) {
   Array<float> scales(x.size() / head_dim);
   for (std::int64_t t = 0; t < scales.size(); ++t) {
     float* vector = x.data() + t * head_dim;
     float most = 0;
-    for (std::int64_t d = 0; d < head_dim; ++d) most = std::max(most, std::abs(vector[d]));
-    scales[t] = std::bit_cast<float>((std::bit_cast<std::uint32_t>(most / 127) + 0xFFu) & ~0xFFu);
-    for (std::int64_t d = 0; d < head_dim; ++d) vector[d] = std::nearbyint(vector[d] / scales[t]) * scales[t];
+    for (std::int64_t d = begin; d < end; ++d) most = std::max(most, std::abs(vector[d]));
+    scales[t] = std::bit_cast<float>((std::bit_cast<std::uint32_t>(most / 127) + 0xFFFFu) & 0xFFFF0000u);
+    for (std::int64_t d = begin; d < end; ++d) vector[d] = std::nearbyint(vector[d] / scales[t]) * scales[t];
   }
   return scales;
 }
@@ -52,9 +53,9 @@ inline Array<float> round_to_int8(Array<float>& x, std::int64_t head_dim) {
 struct Sequence {
   Kv kv;
   std::int64_t tokens, group, head_dim;
-  Array<float> q;                       // [tokens][group][head_dim]
-  Array<float> k, v;                    // [tokens][head_dim]
-  Array<float> k_scale{0}, v_scale{0};  // [tokens], int8 only
+  Array<float> q;                                   // [tokens][group][head_dim]
+  Array<float> k, v;                                // [tokens][head_dim]
+  Array<float> k_lower{0}, k_upper{0}, v_scale{0};  // [tokens], int8 only: scales of the halves of K, and of V
 };
 
 inline Sequence make_sequence(Kv kv, std::int64_t tokens, std::int64_t group, std::int64_t head_dim, Rng& rng,
@@ -68,19 +69,22 @@ inline Sequence make_sequence(Kv kv, std::int64_t tokens, std::int64_t group, st
              random_floats(tokens * head_dim, rng)};
   for (float& x : s.k) x = rounded(x, kv);
   for (float& x : s.v) x = rounded(x, kv);
-  if (kv == Kv::int8) s.k_scale = round_to_int8(s.k, head_dim), s.v_scale = round_to_int8(s.v, head_dim);
+  if (kv != Kv::int8) return s;
+  s.k_lower = round_to_int8(s.k, head_dim, 0, head_dim / 2);
+  s.k_upper = round_to_int8(s.k, head_dim, head_dim / 2, head_dim);
+  s.v_scale = round_to_int8(s.v, head_dim, 0, head_dim);
   return s;
 }
 
-/// One vector into its block: codes `step` apart, the scale; an infinity or NaN among the values becomes the scale.
-inline void put_int8(std::uint8_t* codes, std::int64_t step, std::uint8_t* scale_at, const float* x,
-                     std::int64_t head_dim, const float scale) {
-  std::memcpy(scale_at, &scale, sizeof(scale));
-  for (std::int64_t d = 0; d < head_dim; ++d) {
+/// n values as codes `step` apart. Returns their scale, or an infinity or NaN that is among them.
+inline float put_int8(std::uint8_t* codes, std::int64_t step, const float* x, std::int64_t n, float scale) {
+  float out = scale;
+  for (std::int64_t d = 0; d < n; ++d) {
     const bool finite = std::isfinite(x[d]);
     codes[d * step] = static_cast<std::uint8_t>(static_cast<std::int8_t>(finite ? std::nearbyint(x[d] / scale) : 127));
-    if (!finite) std::memcpy(scale_at, x + d, sizeof(float));
+    if (!finite) out = x[d];
   }
+  return out;
 }
 
 /// The sequence's blocks in some physical order. What no token owns holds `filler` as 32-bit pattern: NaN by default.
@@ -111,9 +115,15 @@ inline Cache make_cache(const Sequence& s, std::int64_t block_tokens, const std:
     const std::int64_t block = c.table[t / block_tokens] * stride, slot = t % block_tokens, first = t * s.head_dim;
     std::uint8_t *k = c.k.data() + block, *v = c.v.data() + block;
     if (s.kv == Kv::int8) {
-      const std::int64_t scale = block_tokens * s.head_dim + slot * kKvScaleBytes;
-      put_int8(k + slot, block_tokens, k + scale, s.k.data() + first, s.head_dim, s.k_scale[t]);
-      put_int8(v + slot * s.head_dim, 1, v + scale, s.v.data() + first, s.head_dim, s.v_scale[t]);
+      const std::int64_t half = s.head_dim / 2, scales = block_tokens * s.head_dim + slot * kKvScaleBytes;
+      const float* key = s.k.data() + first;
+      const float lower = put_int8(k + slot, block_tokens, key, half, s.k_lower[t]);
+      const float upper =
+          put_int8(k + slot + half * block_tokens, block_tokens, key + half, s.head_dim - half, s.k_upper[t]);
+      const std::uint32_t word = kv_scales_word(lower, upper);
+      const float scale = put_int8(v + slot * s.head_dim, 1, s.v.data() + first, s.head_dim, s.v_scale[t]);
+      std::memcpy(k + scales, &word, sizeof(word));
+      std::memcpy(v + scales, &scale, sizeof(scale));
       continue;
     }
     for (std::int64_t d = 0; d < s.head_dim; ++d) {

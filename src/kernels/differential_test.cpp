@@ -168,8 +168,9 @@ void random_attend(Seed& seed) {
     Array<std::uint8_t> out(blocks * stride);
     for (auto& x : out) x = static_cast<std::uint8_t>(pick(rng, -127, 127));
     for (std::int64_t b = 0; b < blocks; ++b) {
-      const auto scales = random_floats(block_tokens, rng, 0.01f);
-      std::memcpy(out.data() + b * stride + block_tokens * head_dim, scales.data(), scales.bytes());
+      const auto scales = random_weights(block_tokens * 4, 2, false, rng);  // bf16: of V an f32 with a tail
+      std::memcpy(out.data() + b * stride + block_tokens * head_dim, scales.data(),
+                  static_cast<std::size_t>(block_tokens * 4));
     }
     return out;
   };

@@ -16,18 +16,24 @@ namespace {
 
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
-/// The slow, obvious rounding of one vector.
-struct Int8Vector {
+/// The slow, obvious rounding of values that share a scale, of K in bf16.
+struct Int8Values {
   std::vector<std::int8_t> codes;
   float scale;
 };
-Int8Vector rounded_vector(const float* x, std::int64_t head_dim) {
+Int8Values rounded_values(const float* x, std::int64_t n, bool short_scale) {
   float amax = 0;
-  for (std::int64_t d = 0; d < head_dim; ++d) amax = std::max(amax, std::min(std::abs(x[d]), 65504.0f));
-  if (amax < 0x1p-100f) return {std::vector<std::int8_t>(static_cast<std::size_t>(head_dim)), 0};
-  Int8Vector out{{}, amax / 127};
-  for (std::int64_t d = 0; d < head_dim; ++d)
-    out.codes.push_back(static_cast<std::int8_t>(std::nearbyint(std::clamp(x[d] * (127 / amax), -127.0f, 127.0f))));
+  for (std::int64_t d = 0; d < n; ++d) amax = std::max(amax, std::min(std::abs(x[d]), 65504.0f));
+  if (amax < 0x1p-100f) return {std::vector<std::int8_t>(static_cast<std::size_t>(n)), 0};
+  Int8Values out{{}, amax / 127};
+  float to_code = 127 / amax;
+  if (short_scale) {
+    out.scale = tensor::bf16_to_f32(tensor::f32_to_bf16(amax / 127));
+    if (out.scale < amax / 127) out.scale = std::bit_cast<float>(std::bit_cast<std::uint32_t>(out.scale) + 0x10000);
+    to_code = 1 / out.scale;
+  }
+  for (std::int64_t d = 0; d < n; ++d)
+    out.codes.push_back(static_cast<std::int8_t>(std::nearbyint(std::clamp(x[d] * to_code, -127.0f, 127.0f))));
   return out;
 }
 
@@ -61,14 +67,19 @@ Written expected(const Write& w, const Array<float>& k, const Array<float>& v) {
               Array<std::uint8_t>(w.blocks() * w.block_stride(), 0x4D)};
   for (std::int64_t r = 0; r < w.rows; ++r) {
     const std::int64_t slot = (w.first + r) % w.block_tokens, at = w.block(w.first + r) * w.block_stride();
-    const Int8Vector key = rounded_vector(k.data() + r * w.stride(), w.head_dim),
-                     value = rounded_vector(v.data() + r * w.stride(), w.head_dim);
+    const std::int64_t half = w.head_dim / 2;
+    const float* k_row = k.data() + r * w.stride();
+    Int8Values key = rounded_values(k_row, half, true);
+    const Int8Values upper = rounded_values(k_row + half, w.head_dim - half, true),
+                     value = rounded_values(v.data() + r * w.stride(), w.head_dim, false);
+    key.codes.insert(key.codes.end(), upper.codes.begin(), upper.codes.end());
     for (std::int64_t d = 0; d < w.head_dim; ++d) {
       out.k[at + d * w.block_tokens + slot] = static_cast<std::uint8_t>(key.codes[static_cast<std::size_t>(d)]);
       out.v[at + slot * w.head_dim + d] = static_cast<std::uint8_t>(value.codes[static_cast<std::size_t>(d)]);
     }
     const std::int64_t scales = at + w.block_tokens * w.head_dim + slot * kKvScaleBytes;
-    std::memcpy(out.k.data() + scales, &key.scale, sizeof(float));
+    const std::uint16_t key_scales[2] = {tensor::f32_to_bf16(key.scale), tensor::f32_to_bf16(upper.scale)};
+    std::memcpy(out.k.data() + scales, key_scales, sizeof(key_scales));
     std::memcpy(out.v.data() + scales, &value.scale, sizeof(float));
   }
   return out;
@@ -105,13 +116,13 @@ TEST(KvInt8, a_code_times_its_scale_is_within_half_a_scale) {  // A14
     for (const Level& level : levels()) {
       const Written got = write(level.table, w, k, v);
       for (std::int64_t t = 0; t < 16; ++t) {
-        float scale = 0;
-        std::memcpy(&scale, got.k.data() + (64 * 16 + t * 4), sizeof(scale));
-        // Three roundings on the way to a code of at most 127.
-        const double bound = scale * (0.5 + 127 * 3 * 0x1p-24);
+        std::uint16_t scales[2];
+        std::memcpy(scales, got.k.data() + (64 * 16 + t * 4), sizeof(scales));
         for (std::int64_t d = 0; d < 64; ++d) {
+          const double scale = tensor::bf16_to_f32(scales[d / 32]);
+          const double bound = scale * (0.5 + 127 * 2 * 0x1p-24);  // two roundings on the way to a code of at most 127
           const auto code = static_cast<std::int8_t>(got.k[d * 16 + t]);
-          ASSERT_NEAR(double(code) * scale, k[t * w.stride() + d], bound) << level.name << " spread " << spread;
+          ASSERT_NEAR(code * scale, k[t * w.stride() + d], bound) << level.name << " spread " << spread;
         }
       }
     }
@@ -126,11 +137,13 @@ TEST(KvInt8, a_nan_is_not_lost) {
   for (const Level& level : levels()) {
     const Written got = write(level.table, w, k, v);
     for (std::int64_t r = 0; r < 9; ++r) {
-      float scales[2];
-      std::memcpy(scales, got.k.data() + 40 * 16 + (2 + r) * 4, sizeof(float));
-      std::memcpy(scales + 1, got.v.data() + 40 * 16 + (2 + r) * 4, sizeof(float));
-      EXPECT_EQ(std::isnan(scales[0]), r == 4) << level.name << " row " << r;
-      EXPECT_EQ(std::isnan(scales[1]), r == 7) << level.name << " row " << r;
+      std::uint16_t key[2];
+      float value;
+      std::memcpy(key, got.k.data() + 40 * 16 + (2 + r) * 4, sizeof(key));
+      std::memcpy(&value, got.v.data() + 40 * 16 + (2 + r) * 4, sizeof(value));
+      EXPECT_FALSE(std::isnan(tensor::bf16_to_f32(key[0]))) << level.name << " row " << r;
+      EXPECT_EQ(std::isnan(tensor::bf16_to_f32(key[1])), r == 4) << level.name << " row " << r;
+      EXPECT_EQ(std::isnan(value), r == 7) << level.name << " row " << r;
     }
   }
 }

@@ -177,14 +177,16 @@ struct SwiGluArgs {
 ///
 ///   K  [head_dim][block_tokens]   transposed, so that a vector holds one dimension of 8 or 16 neighbouring tokens
 ///   V  [block_tokens][head_dim]
-///   int8: behind the elements, of K and of V, the scales of the tokens, f32 [block_tokens]. Blocks are 4-byte aligned.
+///   int8: behind the elements a word of scales for each token, [block_tokens]. Blocks are 4-byte aligned.
+///     K  bf16 [2]  of dimensions [0, head_dim / 2), in the lower half of the word, and of the others
+///     V  f32       of all dimensions
 ///
 /// Element types: f32, f16, bf16, int8 by kernel name. block_tokens: a power of two, 8..256.
 /// Written to f16 or int8, values beyond +-65504 become +-65504: one overflow must not turn a whole row into NaN.
 ///
-/// int8 (kv_int8.h), of each row's head_dim values, K and V apart:
-///   amax = min(max |x|, 65504); scale = amax / 127, 0 where amax is below 2^-100
-///   code = round-to-nearest-even(x * (127 / amax)), -127..127, 0 where scale is 0
+/// int8 (kv_int8.h), of the values of a row that share a scale:
+///   amax = min(max |x|, 65504); scale = amax / 127, 0 where amax is below 2^-100; of K rounded up to bf16
+///   code = round-to-nearest-even(x * (127 / amax)), of K x * (1 / scale); -127..127, 0 where scale is 0
 /// A NaN makes the scale NaN and the codes unspecified.
 struct KvWriteArgs {
   const float* k;  // f32 [rows, .] with row stride kv_stride: this head's head_dim values of each row
@@ -217,10 +219,13 @@ static constexpr std::int64_t attend_scratch_floats(std::int64_t queries, std::i
 ///   m' = max(m, max s);  a = exp(m - m');  p_t = exp(s_t - m')
 ///   l = l * a, then += p_t in a fixed order;  o[d] = o[d] * a, then for t in order: o[d] = fma(p_t, v[t][d], o[d]);  m = m'
 ///
-/// starting with m = -inf, l = 0, o = 0. int8: k and v are codes; s_t is then multiplied by the scale of key t, and o takes
-/// p_t * (the scale of value t) where l takes p_t. Keys that are not the row's own have no influence, not even as NaN or
+/// starting with m = -inf, l = 0, o = 0. Keys that are not the row's own have no influence, not even as NaN or
 /// through the sign of zero, whatever lies in their memory. A row without own keys leaves m = -inf, l = 0, o = 0.
 /// (Source: REQUIREMENTS.md, "The right recurrence for flash attention"; Milakov & Gimelshein 2018.)
+///
+/// int8: k and v are codes. With K0, K1 the scales of key t and S0, S1 the sums over its two halves of d, each from 0:
+///   s_t = fma(S1, K1, S0 * K0) * scale
+/// and o takes p_t * (the scale of value t), rounded, where l takes p_t.
 ///
 ///   q            f32: head h of row r at q + r * q_stride + h * head_dim, h < group (the query heads of this KV head)
 ///   m, l         f32 [rows, group], dense;  o f32 [rows, group, head_dim], dense: the partial, not divided by l

@@ -52,6 +52,9 @@ class CacheGroups {
   /// `run_tokens`: the most positions of one sequence that are written between two calls of slide().
   CacheGroups(std::vector<GroupSpec> specs, int run_tokens);
 
+  /// What is kept about each block of a group, at most, beside its keys and values.
+  static std::int64_t bookkeeping_bytes(int block_tokens) { return BlockPool::bookkeeping_bytes(block_tokens) + 2 * SeenBlocks::entry_bytes(block_tokens); }
+
   int block_tokens() const { return specs_[0].block_tokens; }
   int n_groups() const { return static_cast<int>(specs_.size()); }
   int window(int group) const { return specs_[static_cast<std::size_t>(group)].window; }

@@ -40,6 +40,10 @@ class SeenBlocks {
 
   static constexpr int kMostCompared = 256;
 
+  static std::int64_t entry_bytes(int block_tokens) {
+    return static_cast<std::int64_t>(sizeof(Entry) + 4 * sizeof(int) + static_cast<std::size_t>(block_tokens) * sizeof(TokenId));
+  }
+
  private:
   struct Entry {
     BlockHash name, parent;

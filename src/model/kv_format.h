@@ -12,7 +12,7 @@
 
 namespace millrace::model {
 
-/// int8: a scale for each token and head, keys and values apart (kernels/params.h, KvWriteArgs).
+/// int8: scales for each token and head, keys and values apart (kernels/params.h, KvWriteArgs).
 enum class KvFormat : std::uint8_t { f32, f16, bf16, int8 };
 
 struct KvFormatRow {

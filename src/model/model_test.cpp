@@ -268,7 +268,7 @@ std::vector<float> last_row(Model& model, const Stream& s) {
 
 // What save, restore and the disk tier rest on: a block's bytes are all there is to it, wherever it lies, in every format.
 TEST(Model, blocks_carried_to_another_model_object_continue_with_the_same_bits) {
-  for (const KvFormat kv : {KvFormat::f32, KvFormat::f16, KvFormat::bf16}) {
+  for (const KvFormat kv : {KvFormat::f32, KvFormat::f16, KvFormat::bf16, KvFormat::int8}) {
     const io::testing::ScratchFolder scratch;
     const TinyModel tiny;
     const std::string path = folder_of(scratch, tiny);

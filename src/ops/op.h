@@ -41,7 +41,7 @@ struct KvLayer {
   tensor::DType dtype = tensor::DType::f16;
 };
 
-/// Bytes of the keys, or the values, of one token and head, its scale included.
+/// Bytes of the keys, or the values, of one token and head, scales included.
 constexpr std::int64_t kv_vector_bytes(tensor::DType format, std::int64_t head_dim) {
   return head_dim * tensor::layout_of(format).bytes + (format == tensor::DType::int8_kv ? kernels::kKvScaleBytes : 0);
 }

@@ -148,6 +148,7 @@ void Scheduler::plan_prefills(StepPlan& step) {
   const bool bounded = bound_us_ > 0;
   const int n = static_cast<int>(prefills_.size()), budget = room_.tokens;
   const double budget_us = left_us(step);
+  const bool over = budget_us <= 0;
   // What is kept for the others, in tokens and in time.
   const auto share = [&](const Sequence& seq) {
     const int tokens = kept_for(seq.behind(), budget, n);
@@ -168,7 +169,7 @@ void Scheduler::plan_prefills(StepPlan& step) {
     // A whole prompt takes what it takes.
     int count = seq->spec.whole ? run : chunk_tokens(seq->planned, run, std::min(mine, in_time), groups_.block_tokens());
     // One prefill moves in each step, however short of tokens or of time it is.
-    if (count == 0 && first) count = std::min({run, mine, least_tokens(seq->planned, groups_.block_tokens())});
+    if (count == 0 && first) count = std::min({run, mine, least_tokens(seq->planned, groups_.block_tokens(), in_time, over)});
     if (seq->spec.whole && count < seq->behind()) continue;
     if (!seq->spec.whole) count = in_blocks(*seq, count);
     if (count > 0 && place(*seq, count, step)) first = false;
@@ -178,7 +179,7 @@ void Scheduler::plan_prefills(StepPlan& step) {
 /// As much of a prefill's `count` tokens as the blocks that are there hold, and a block's worth at least: for that another
 /// one may have to give way, for more never several at once.
 int Scheduler::in_blocks(const Sequence& seq, int count) const {
-  const int block = groups_.block_tokens(), least = least_tokens(seq.planned, block);
+  const int block = groups_.block_tokens(), least = block - seq.planned % block;
   for (int g = 0; g < groups_.n_groups(); ++g)
     while (count > least && groups_.missing(seq.tables, g, seq.planned + count) > groups_.pool(g).available())
       count = (seq.planned + count - 1) / block * block - seq.planned;

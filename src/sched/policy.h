@@ -84,12 +84,23 @@ static_assert(kept_for(/*behind=*/20, /*budget=*/512, /*n=*/2) == 20);
 static_assert(kept_for(300, 512, 2) == 0);
 static_assert(kept_for(1, 2, 3) == 0);
 
-/// The least that the first prefill of a step gets, however little time is left: up to the next block boundary.
-/// Otherwise decodes that fill the bound alone would keep every prompt waiting for good.
-constexpr int least_tokens(int done, int block) { return block - done % block; }
+/// The least that the first prefill of a step gets when less than the rest of its block fits in time.
+///
+///   in_time    tokens that do fit
+///   over       the step takes longer than it should without any prefill: then a block's worth makes it little worse, and
+///              less would keep every prompt waiting for good
+///
+/// Otherwise what fits, and a quarter of a block at least: it rides on a pass over the weights that the decodes pay for.
+constexpr int least_tokens(int done, int block, int in_time, bool over) {
+  const int rest = block - done % block;
+  return over ? rest : std::min(rest, std::max({in_time, block / 4, 1}));
+}
 
-static_assert(least_tokens(/*done=*/64, /*block=*/32) == 32);
-static_assert(least_tokens(70, 32) == 26);
+static_assert(least_tokens(/*done=*/64, /*block=*/32, /*in_time=*/0, /*over=*/true) == 32);
+static_assert(least_tokens(70, 32, 0, true) == 26);
+static_assert(least_tokens(64, 32, 20, false) == 20);
+static_assert(least_tokens(64, 32, 3, false) == 8);
+static_assert(least_tokens(93, 32, 1, false) == 3);
 
 /// Blocks that stay free when a sequence is admitted. One that was preempted before leaves each of the `running` ones
 /// room for its next block: it would otherwise come back only to be preempted again within a block's length.

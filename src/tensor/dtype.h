@@ -10,7 +10,7 @@
 namespace millrace::tensor {
 
 // DTYPE(name, elements per block, bytes per block, GGUF type number or -1). GGUF numbers: the ggml_type list of
-// the GGUF format page. q8_act: activations, see kernels/params.h, QuantizeArgs. int8_kv: keys and values, a scale beside
+// the GGUF format page. q8_act: activations, see kernels/params.h, QuantizeArgs. int8_kv: keys and values, the scales beside
 // each vector not counted, see there, KvWriteArgs.
 #define MILLRACE_DTYPES(DTYPE) \
   DTYPE(f32, 1, 4, 0)          \

@@ -78,7 +78,7 @@ class Memory(Case):
         rows, _ = ledger(text)
         peak = usage.ru_maxrss * 1024
         print(f"peak {peak >> 20} MiB, ledger {int(rows['total']) >> 20} MiB, weights + KV {int(rows['weights'] + rows['KV cache']) >> 20} MiB")
-        self.assertLessEqual(peak, rows["total"] * 1.02)
+        self.assertLessEqual(peak, rows["total"] + (1 << 20))  # the rows are rounded
         self.assertLessEqual(peak - rows["program"], 1.1 * (rows["weights"] + rows["KV cache"]))
 
 
@@ -98,7 +98,7 @@ class Disk(Case):
         return json.loads(done.stdout), done.stderr
 
     def test_a_restart_finds_its_prefixes_in_every_format(self):  # A16
-        for kv in ("f16", "f32", "bf16"):
+        for kv in ("f16", "f32", "bf16", "int8"):
             plain = self.ok_json(*self.call("--kv", kv))
             self.assertEqual(plain["cache"]["cached"], 0)
             first, _ = self.answer("--kv", kv)

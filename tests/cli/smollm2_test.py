@@ -51,8 +51,8 @@ class SmolLM2(Case):
         self.assertEqual(len(got["nll_per_window"]), want["windows"])
 
     def test_int8_cache_costs_half_a_percent_of_perplexity_at_most(self):  # A14
-        want = json.loads((FOLDER / "perplexity.json").read_text())
-        args = ["perplexity", MODEL, FOLDER / "gpl-3.txt", "--window", want["window"], "--windows", want["windows"], "--json", "--kv"]
+        # All 14 windows: over the first four f32 itself is 0.5 % above f16, by the chances of rounding.
+        args = ["perplexity", MODEL, FOLDER / "gpl-3.txt", "--window", "512", "--json", "--kv"]
         f16, int8 = (self.ok_json(*args, kv)["perplexity"] for kv in ("f16", "int8"))
         print(f"perplexity with an int8 cache {int8:.4f}, f16 {f16:.4f}: {100 * (int8 / f16 - 1):+.2f} %")
         self.assertLessEqual(int8 / f16 - 1, 0.005)

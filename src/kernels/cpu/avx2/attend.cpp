@@ -40,11 +40,16 @@ const typename T::type* block_of(const AttendArgs& p, const std::uint8_t* cache,
 /// Its place in there.
 int64_t slot_of(const AttendArgs& p, int64_t t) { return t & (p.block_tokens - 1); }
 
-/// scores[i * kKeyTile + 8 j ...] = scale * q[i] . k for QT queries and 8 NV tokens, all in the block where k points.
+/// The word of scales of position t's vector in `cache`; those of its neighbours in the block follow.
+template <class T>
+const float* scale_of(const AttendArgs& p, const std::uint8_t* cache, int64_t t) {
+  return reinterpret_cast<const float*>(block_of<T>(p, cache, t) + p.block_tokens * p.head_dim) + slot_of(p, t);
+}
+
+/// sum[i][j] = q[i] . k over dimensions [begin, end), for QT queries and 8 NV tokens, all in the block where k points.
 template <class T, int QT, int NV>
-void score(const Query* queries, const typename T::type* k, int64_t block_tokens, int64_t head_dim, float scale,
-           float* scores) {
-  __m256 sum[QT][NV];
+[[gnu::always_inline]] inline void multiply(const Query* queries, const typename T::type* k, int64_t block_tokens,
+                                            int64_t begin, int64_t end, __m256 (&sum)[QT][NV]) {
 #pragma GCC unroll 8
   for (int i = 0; i < QT; ++i)
 #pragma GCC unroll 8
@@ -52,7 +57,8 @@ void score(const Query* queries, const typename T::type* k, int64_t block_tokens
   const float* q[QT];
 #pragma GCC unroll 8
   for (int i = 0; i < QT; ++i) q[i] = queries[i].q;
-  for (int64_t d = 0; d < head_dim; ++d, k += block_tokens) {
+  k += begin * block_tokens;
+  for (int64_t d = begin; d < end; ++d, k += block_tokens) {
     __m256 key[NV];
 #pragma GCC unroll 8
     for (int j = 0; j < NV; ++j) key[j] = T::load8(k + 8 * j);
@@ -62,6 +68,34 @@ void score(const Query* queries, const typename T::type* k, int64_t block_tokens
 #pragma GCC unroll 8
       for (int j = 0; j < NV; ++j) sum[i][j] = _mm256_fmadd_ps(x, key[j], sum[i][j]);
     }
+  }
+}
+
+/// scores[i * kKeyTile + 8 j ...] = scale * q[i] . k, likewise; key_scales: of codes the first token's word.
+template <class T, int QT, int NV>
+void score(const Query* queries, const typename T::type* k, const float* key_scales, int64_t block_tokens,
+           int64_t head_dim, float scale, float* scores) {
+  __m256 sum[QT][NV];
+  if constexpr (is_scaled<T>) {
+    multiply<T>(queries, k, block_tokens, 0, head_dim / 2, sum);
+#pragma GCC unroll 8
+    for (int i = 0; i < QT; ++i)
+#pragma GCC unroll 8
+      for (int j = 0; j < NV; ++j) _mm256_store_ps(scores + i * kKeyTile + 8 * j, sum[i][j]);
+    multiply<T>(queries, k, block_tokens, head_dim / 2, head_dim, sum);
+#pragma GCC unroll 8
+    for (int j = 0; j < NV; ++j) {
+      const __m256i word = _mm256_castps_si256(_mm256_loadu_ps(key_scales + 8 * j));
+      const __m256 lower = _mm256_castsi256_ps(_mm256_slli_epi32(word, 16)),
+                   upper = _mm256_castsi256_ps(_mm256_and_si256(word, _mm256_set1_epi32(-0x10000)));
+#pragma GCC unroll 8
+      for (int i = 0; i < QT; ++i) {
+        const __m256 first = _mm256_mul_ps(_mm256_load_ps(scores + i * kKeyTile + 8 * j), lower);
+        sum[i][j] = _mm256_fmadd_ps(sum[i][j], upper, first);
+      }
+    }
+  } else {
+    multiply<T>(queries, k, block_tokens, 0, head_dim, sum);
   }
 #pragma GCC unroll 8
   for (int i = 0; i < QT; ++i)
@@ -76,36 +110,34 @@ void score_tile(const AttendArgs& p, const Query* queries, int64_t begin, int64_
   for (int64_t t = begin / 8 * 8; t < end;) {
     const int64_t slot = slot_of(p, t);
     const auto* k = block_of<T>(p, p.k_cache, t) + slot;
+    const float* scales = nullptr;
+    if constexpr (is_scaled<T>) scales = scale_of<T>(p, p.k_cache, t);
     float* out = scores + t % kKeyTile;
     const int64_t vectors = min64((p.block_tokens - slot) / 8, (end - t + 7) / 8);
     int taken = 1;
     if (max_vectors(QT) >= 8 && vectors >= 8)
-      score<T, QT, max_vectors(QT) >= 8 ? 8 : 1>(queries, k, p.block_tokens, p.head_dim, p.scale, out), taken = 8;
+      score<T, QT, max_vectors(QT) >= 8 ? 8 : 1>(queries, k, scales, p.block_tokens, p.head_dim, p.scale, out),
+          taken = 8;
     else if (max_vectors(QT) >= 4 && vectors >= 4)
-      score<T, QT, max_vectors(QT) >= 4 ? 4 : 1>(queries, k, p.block_tokens, p.head_dim, p.scale, out), taken = 4;
+      score<T, QT, max_vectors(QT) >= 4 ? 4 : 1>(queries, k, scales, p.block_tokens, p.head_dim, p.scale, out),
+          taken = 4;
     else if (vectors >= 2)
-      score<T, QT, 2>(queries, k, p.block_tokens, p.head_dim, p.scale, out), taken = 2;
+      score<T, QT, 2>(queries, k, scales, p.block_tokens, p.head_dim, p.scale, out), taken = 2;
     else
-      score<T, QT, 1>(queries, k, p.block_tokens, p.head_dim, p.scale, out);
+      score<T, QT, 1>(queries, k, scales, p.block_tokens, p.head_dim, p.scale, out);
     t += 8 * taken;
   }
 }
 
-/// The scale of position t's vector in `cache`; those of its neighbours in the block follow.
-template <class T>
-const float* scale_of(const AttendArgs& p, const std::uint8_t* cache, int64_t t) {
-  return reinterpret_cast<const float*>(block_of<T>(p, cache, t) + p.block_tokens * p.head_dim) + slot_of(p, t);
-}
-
-/// Multiplies each query's scores, or weights, of tokens [begin, end) of one tile by the tokens' scales, whole vectors
+/// Multiplies each query's weights of tokens [begin, end) of one tile by the scales of their values, whole vectors
 /// around them included.
 template <class T, int QT>
-void scale_tokens(const AttendArgs& p, const std::uint8_t* cache, int64_t begin, int64_t end, float* scores) {
+void scale_weights(const AttendArgs& p, int64_t begin, int64_t end, float* weights) {
   for (int64_t t = begin / 8 * 8; t < end; t += 8) {
-    const __m256 scale = _mm256_loadu_ps(scale_of<T>(p, cache, t));
+    const __m256 scale = _mm256_loadu_ps(scale_of<T>(p, p.v_cache, t));
 #pragma GCC unroll 8
     for (int i = 0; i < QT; ++i) {
-      float* at = scores + i * kKeyTile + t % kKeyTile;
+      float* at = weights + i * kKeyTile + t % kKeyTile;
       _mm256_store_ps(at, _mm256_mul_ps(_mm256_load_ps(at), scale));
     }
   }
@@ -217,10 +249,9 @@ void step(const AttendArgs& p, const Query* queries, int64_t tile) {
   }
   if (first >= last) return;
   score_tile<T, QT>(p, queries, first, last, p.scratch);
-  if constexpr (is_scaled<T>) scale_tokens<T, QT>(p, p.k_cache, first, last, p.scratch);
   for (int i = 0; i < QT; ++i)
     if (begin[i] < end[i]) soften(queries[i], begin[i] - tile, end[i] - tile, p.head_dim, p.scratch + i * kKeyTile);
-  if constexpr (is_scaled<T>) scale_tokens<T, QT>(p, p.v_cache, first, last, p.scratch);
+  if constexpr (is_scaled<T>) scale_weights<T, QT>(p, first, last, p.scratch);
   if (common_first >= common_last) common_first = common_last = last;  // nothing in common: each alone
   for (int i = 0; i < QT; ++i)
     weigh_tile<T, 1>(p, queries + i, begin[i], min64(end[i], common_first), p.scratch + i * kKeyTile);

@@ -29,22 +29,25 @@ void transpose8(__m256 (&v)[8]) {
   }
 }
 
-/// Of `tokens` <= 8 rows (stride kv_stride) the scales, into a block, and the factors that make codes of their values.
-void write_scales(const float* x, int64_t kv_stride, int64_t tokens, int64_t head_dim, float* scales, float* to_codes) {
+/// Of dimensions [begin, end) of `tokens` <= 8 rows (stride kv_stride) the scales, and what makes codes of their
+/// values.
+void find_scales(const float* x, int64_t kv_stride, int64_t tokens, int64_t begin, int64_t end, float* scales,
+                 float* to_codes, KvScale (*choose)(std::int32_t)) {
   const __m256i magnitude = _mm256_set1_epi32(0x7FFFFFFF);
   for (int64_t t = 0; t < tokens; ++t) {
     __m256i most = _mm256_setzero_si256();
-    for (int64_t d = 0; d < head_dim; d += 8)
+    for (int64_t d = begin; d < end; d += 8)
       most = _mm256_max_epi32(
-          most, _mm256_and_si256(_mm256_castps_si256(load_upto(x + t * kv_stride + d, head_dim - d)), magnitude));
-    const KvScale scale = kv_scale(max_lanes(most));
+          most, _mm256_and_si256(_mm256_castps_si256(load_upto(x + t * kv_stride + d, end - d)), magnitude));
+    const KvScale scale = choose(max_lanes(most));
     scales[t] = scale.scale, to_codes[t] = scale.to_code;
   }
 }
 
-/// `tokens` <= 8 rows of K (stride kv_stride), each times its factor where elements are codes, into columns of a block.
+/// `tokens` <= 8 rows of K (stride kv_stride) into columns of a block; codes: each times to_codes[0], in the upper half
+/// of its dimensions to_codes[1].
 template <class T>
-void write_k(const float* k, int64_t kv_stride, int64_t tokens, int64_t head_dim, const float* to_codes,
+void write_k(const float* k, int64_t kv_stride, int64_t tokens, int64_t head_dim, const float (*to_codes)[8],
              typename T::type* to, int64_t block_tokens) {
   for (int64_t d = 0; d < head_dim; d += 8) {
     const int64_t n = min64(8, head_dim - d);
@@ -53,7 +56,7 @@ void write_k(const float* k, int64_t kv_stride, int64_t tokens, int64_t head_dim
     transpose8(v);
     for (int64_t i = 0; i < n; ++i)
       store_elements<T>(to + (d + i) * block_tokens, tokens,
-                        is_scaled<T> ? _mm256_mul_ps(v[i], _mm256_loadu_ps(to_codes)) : v[i]);
+                        is_scaled<T> ? _mm256_mul_ps(v[i], _mm256_loadu_ps(to_codes[d + i >= head_dim / 2])) : v[i]);
   }
 }
 
@@ -72,16 +75,22 @@ void write_v(const float* v, int64_t kv_stride, int64_t tokens, int64_t head_dim
 template <class T>
 void kv_write(const KvWriteArgs& p) {
   using Element = typename T::type;
-  float k_codes[8] = {}, v_codes[8] = {};
+  float k_codes[2][8] = {}, v_codes[8] = {};
   for (int64_t r = 0; r < p.rows;) {
     const int64_t position = p.first_position + r, slot = position % p.block_tokens;
     const int64_t tokens = min64(p.rows - r, 8 - slot % 8);  // up to a multiple of 8: never across a block
     const int64_t block = p.table[position / p.block_tokens] * p.block_stride;
     const float *k = p.k + r * p.kv_stride, *v = p.v + r * p.kv_stride;
     if constexpr (is_scaled<T>) {
-      const int64_t scales = block + p.block_tokens * p.head_dim;
-      write_scales(k, p.kv_stride, tokens, p.head_dim, reinterpret_cast<float*>(p.k_cache + scales) + slot, k_codes);
-      write_scales(v, p.kv_stride, tokens, p.head_dim, reinterpret_cast<float*>(p.v_cache + scales) + slot, v_codes);
+      const int64_t scales = block + p.block_tokens * p.head_dim + slot * kKvScaleBytes, half = p.head_dim / 2;
+      float lower[8], upper[8], all[8];
+      find_scales(k, p.kv_stride, tokens, 0, half, lower, k_codes[0], kv_short_scale);
+      find_scales(k, p.kv_stride, tokens, half, p.head_dim, upper, k_codes[1], kv_short_scale);
+      find_scales(v, p.kv_stride, tokens, 0, p.head_dim, all, v_codes, kv_scale);
+      for (int64_t t = 0; t < tokens; ++t) {
+        reinterpret_cast<std::uint32_t*>(p.k_cache + scales)[t] = kv_scales_word(lower[t], upper[t]);
+        reinterpret_cast<float*>(p.v_cache + scales)[t] = all[t];
+      }
     }
     write_k<T>(k, p.kv_stride, tokens, p.head_dim, k_codes, reinterpret_cast<Element*>(p.k_cache + block) + slot,
                p.block_tokens);

@@ -62,11 +62,25 @@ const typename T::type* block_of(const AttendArgs& p, const std::uint8_t* cache,
 /// Its place in there.
 int64_t slot_of(const AttendArgs& p, int64_t t) { return t & (p.block_tokens - 1); }
 
-/// scores[i * kKeyTile + 16 j ...] = scale * q[i] . k for QT queries and 16 NV tokens, key(d, j) being elements d of 16
+/// The word of scales of position t's vector in `cache`; those of its neighbours in the block follow.
+template <class T>
+const float* scale_of(const AttendArgs& p, const std::uint8_t* cache, int64_t t) {
+  return reinterpret_cast<const float*>(block_of<T>(p, cache, t) + p.block_tokens * p.head_dim) + slot_of(p, t);
+}
+
+/// Those of the 16 tokens from t on, which is a multiple of that; of the tokens in [begin, end) at least.
+template <class T>
+__m512 scales_of(const AttendArgs& p, const std::uint8_t* cache, int64_t t, int64_t begin, int64_t end) {
+  if (p.block_tokens >= 16) return _mm512_loadu_ps(scale_of<T>(p, cache, t));
+  const float* upper = scale_of<T>(p, cache, t + 8 < end ? t + 8 : t);  // 8: two blocks, as in score_tile
+  return F32::load_two(t + 8 > begin ? scale_of<T>(p, cache, t) : upper, upper);
+}
+
+/// sum[i][j] = q[i] . k over dimensions [begin, end), for QT queries and 16 NV tokens, key(d, j) being elements d of 16
 /// of them.
 template <int QT, int NV, class Key>
-[[gnu::always_inline]] inline void score(const AttendArgs& p, const Query* queries, float* scores, Key key) {
-  __m512 sum[QT][NV];
+[[gnu::always_inline]] inline void multiply(const Query* queries, int64_t begin, int64_t end, __m512 (&sum)[QT][NV],
+                                            Key key) {
 #pragma GCC unroll 8
   for (int i = 0; i < QT; ++i)
 #pragma GCC unroll 4
@@ -74,7 +88,7 @@ template <int QT, int NV, class Key>
   const float* q[QT];
 #pragma GCC unroll 8
   for (int i = 0; i < QT; ++i) q[i] = queries[i].q;
-  for (int64_t d = 0; d < p.head_dim; ++d) {
+  for (int64_t d = begin; d < end; ++d) {
     __m512 k[NV];
 #pragma GCC unroll 4
     for (int j = 0; j < NV; ++j) k[j] = key(d, j);
@@ -84,6 +98,34 @@ template <int QT, int NV, class Key>
 #pragma GCC unroll 4
       for (int j = 0; j < NV; ++j) sum[i][j] = _mm512_fmadd_ps(x, k[j], sum[i][j]);
     }
+  }
+}
+
+/// scores[i * kKeyTile + 16 j ...] = scale * q[i] . k, likewise; key_scales(j): of codes the words of 16 tokens.
+template <class T, int QT, int NV, class Key, class KeyScales>
+[[gnu::always_inline]] inline void score(const AttendArgs& p, const Query* queries, float* scores, Key key,
+                                         KeyScales key_scales) {
+  __m512 sum[QT][NV];
+  if constexpr (is_scaled<T>) {
+    multiply(queries, 0, p.head_dim / 2, sum, key);
+#pragma GCC unroll 8
+    for (int i = 0; i < QT; ++i)
+#pragma GCC unroll 4
+      for (int j = 0; j < NV; ++j) _mm512_storeu_ps(scores + i * kKeyTile + 16 * j, sum[i][j]);
+    multiply(queries, p.head_dim / 2, p.head_dim, sum, key);
+#pragma GCC unroll 4
+    for (int j = 0; j < NV; ++j) {
+      const __m512i word = _mm512_castps_si512(key_scales(j));
+      const __m512 lower = _mm512_castsi512_ps(_mm512_slli_epi32(word, 16)),
+                   upper = _mm512_castsi512_ps(_mm512_and_si512(word, _mm512_set1_epi32(-0x10000)));
+#pragma GCC unroll 8
+      for (int i = 0; i < QT; ++i) {
+        const __m512 first = _mm512_mul_ps(_mm512_loadu_ps(scores + i * kKeyTile + 16 * j), lower);
+        sum[i][j] = _mm512_fmadd_ps(sum[i][j], upper, first);
+      }
+    }
+  } else {
+    multiply(queries, 0, p.head_dim, sum, key);
   }
 #pragma GCC unroll 8
   for (int i = 0; i < QT; ++i)
@@ -100,7 +142,9 @@ void score_tile(const AttendArgs& p, const Query* queries, int64_t begin, int64_
     if (p.block_tokens < 16) {  // 8: two blocks a vector; either may hold no key of ours and not exist
       const auto* upper = block_of<T>(p, p.k_cache, t + 8 < end ? t + 8 : t);
       const auto* lower = t + 8 > begin ? block_of<T>(p, p.k_cache, t) : upper;
-      score<QT, 1>(p, queries, out, [=](int64_t d, int) { return T::load_two(lower + d * 8, upper + d * 8); });
+      score<T, QT, 1>(
+          p, queries, out, [=](int64_t d, int) { return T::load_two(lower + d * 8, upper + d * 8); },
+          [&](int) { return scales_of<T>(p, p.k_cache, t, begin, end); });
       t += 16;
       continue;
     }
@@ -114,36 +158,25 @@ void score_tile(const AttendArgs& p, const Query* queries, int64_t begin, int64_
       if constexpr (from_memory<T>) _mm_prefetch(reinterpret_cast<const char*>(v[j] + 16 * d), _MM_HINT_T1);
       return T::load16(k[j] + d * block_tokens);
     };
+    const auto key_scales = [&](int j) { return scales_of<T>(p, p.k_cache, t + 16 * j, begin, end); };
     if (QT <= 6 && vectors >= 4)
-      score<QT, QT <= 6 ? 4 : 2>(p, queries, out, key), t += 64;
+      score<T, QT, QT <= 6 ? 4 : 2>(p, queries, out, key, key_scales), t += 64;
     else if (vectors >= 2)
-      score<QT, 2>(p, queries, out, key), t += 32;
+      score<T, QT, 2>(p, queries, out, key, key_scales), t += 32;
     else
-      score<QT, 1>(p, queries, out, key), t += 16;
+      score<T, QT, 1>(p, queries, out, key, key_scales), t += 16;
   }
 }
 
-/// The scale of position t's vector in `cache`; those of its neighbours in the block follow.
-template <class T>
-const float* scale_of(const AttendArgs& p, const std::uint8_t* cache, int64_t t) {
-  return reinterpret_cast<const float*>(block_of<T>(p, cache, t) + p.block_tokens * p.head_dim) + slot_of(p, t);
-}
-
-/// Multiplies each query's scores, or weights, of tokens [begin, end) of one tile by the tokens' scales, whole vectors
+/// Multiplies each query's weights of tokens [begin, end) of one tile by the scales of their values, whole vectors
 /// around them included.
 template <class T, int QT>
-void scale_tokens(const AttendArgs& p, const std::uint8_t* cache, int64_t begin, int64_t end, float* scores) {
+void scale_weights(const AttendArgs& p, int64_t begin, int64_t end, float* weights) {
   for (int64_t t = begin / 16 * 16; t < end; t += 16) {
-    __m512 scale;
-    if (p.block_tokens < 16) {  // as in score_tile
-      const float* upper = scale_of<T>(p, cache, t + 8 < end ? t + 8 : t);
-      scale = F32::load_two(t + 8 > begin ? scale_of<T>(p, cache, t) : upper, upper);
-    } else {
-      scale = _mm512_loadu_ps(scale_of<T>(p, cache, t));
-    }
+    const __m512 scale = scales_of<T>(p, p.v_cache, t, begin, end);
 #pragma GCC unroll 8
     for (int i = 0; i < QT; ++i) {
-      float* at = scores + i * kKeyTile + t % kKeyTile;
+      float* at = weights + i * kKeyTile + t % kKeyTile;
       _mm512_storeu_ps(at, _mm512_mul_ps(_mm512_loadu_ps(at), scale));
     }
   }
@@ -306,9 +339,8 @@ void step(const AttendArgs& p, const Query* queries, int64_t tile) {
   if (first >= last) return;
   if constexpr (is_scaled<T> && from_memory<T>) ask_for_scales<T>(p, first, last);
   score_tile<T, QT>(p, queries, first, last, p.scratch);
-  if constexpr (is_scaled<T>) scale_tokens<T, QT>(p, p.k_cache, first, last, p.scratch);
   soften<QT>(p, queries, own, p.scratch);
-  if constexpr (is_scaled<T>) scale_tokens<T, QT>(p, p.v_cache, first, last, p.scratch);
+  if constexpr (is_scaled<T>) scale_weights<T, QT>(p, first, last, p.scratch);
   if (common_first >= common_last) common_first = common_last = last;  // nothing in common: each alone
   for (int i = 0; i < QT; ++i)
     weigh_tile<T, 1>(p, queries + i, tile + own.begin[i], min64(tile + own.end[i], common_first),

@@ -1,6 +1,7 @@
 // Flash attention over one split of a paged cache, one query row and head after the other, and the merge of splits.
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -46,16 +47,32 @@ float element(const AttendArgs& p, const std::uint8_t* cache, std::int64_t t, st
   return Kv::widen(value);
 }
 
-/// x times the scale of position `t`'s vector in `cache`, where there is one.
-template <class Kv>
-float scaled(const AttendArgs& p, const std::uint8_t* cache, std::int64_t t, float x) {
-  if constexpr (!is_scaled<Kv>) return x;
-  float scale;
-  std::memcpy(&scale,
+/// The word of scales of position `t`'s vector in `cache`.
+std::uint32_t scales_of(const AttendArgs& p, const std::uint8_t* cache, std::int64_t t) {
+  std::uint32_t word;
+  std::memcpy(&word,
               cache + p.table[t / p.block_tokens] * p.block_stride + p.block_tokens * p.head_dim +
                   t % p.block_tokens * kKvScaleBytes,
-              sizeof(scale));
-  return x * scale;
+              sizeof(word));
+  return word;
+}
+
+/// The sum over dimensions [begin, end) of q and key t.
+template <class Kv>
+float product(const AttendArgs& p, const float* q, std::int64_t t, std::int64_t begin, std::int64_t end) {
+  float sum = 0;
+  for (std::int64_t d = begin; d < end; ++d)
+    sum = std::fma(q[d], element<Kv>(p, p.k_cache, t, d * p.block_tokens + t % p.block_tokens), sum);
+  return sum;
+}
+
+template <class Kv>
+float score(const AttendArgs& p, const float* q, std::int64_t t) {
+  if constexpr (!is_scaled<Kv>) return product<Kv>(p, q, t, 0, p.head_dim) * p.scale;
+  const std::uint32_t word = scales_of(p, p.k_cache, t);
+  const float lower = std::bit_cast<float>(word << 16), upper = std::bit_cast<float>(word & 0xFFFF0000u);
+  const std::int64_t half = p.head_dim / 2;
+  return std::fma(product<Kv>(p, q, t, half, p.head_dim), upper, product<Kv>(p, q, t, 0, half) * lower) * p.scale;
 }
 
 /// One online-softmax step: keys [begin, end), all within one tile and all the row's own.
@@ -65,10 +82,7 @@ void attend_tile(const AttendArgs& p, const float* q, std::int64_t begin, std::i
   float s[kKeyTile] = {};  // by position in the tile; after exp, 0 where the row has no key
   float new_m = m;
   for (std::int64_t t = begin; t < end; ++t) {
-    float dot = 0;
-    for (std::int64_t d = 0; d < p.head_dim; ++d)
-      dot = std::fma(q[d], element<Kv>(p, p.k_cache, t, d * p.block_tokens + t % p.block_tokens), dot);
-    s[t % kKeyTile] = scaled<Kv>(p, p.k_cache, t, dot * p.scale);
+    s[t % kKeyTile] = score<Kv>(p, q, t);
     new_m = std::max(new_m, s[t % kKeyTile]);
   }
   for (std::int64_t t = begin; t < end; ++t) s[t % kKeyTile] = exp(s[t % kKeyTile] - new_m);
@@ -77,7 +91,8 @@ void attend_tile(const AttendArgs& p, const float* q, std::int64_t begin, std::i
   float lane[16];
   for (int i = 0; i < 16; ++i) lane[i] = ((s[i] + s[16 + i]) + s[32 + i]) + s[48 + i];
   l = l * correction + sum_lanes(lane);
-  for (std::int64_t t = begin; t < end; ++t) s[t % kKeyTile] = scaled<Kv>(p, p.v_cache, t, s[t % kKeyTile]);
+  if constexpr (is_scaled<Kv>)
+    for (std::int64_t t = begin; t < end; ++t) s[t % kKeyTile] *= std::bit_cast<float>(scales_of(p, p.v_cache, t));
   for (std::int64_t d = 0; d < p.head_dim; ++d) {
     float sum = o[d] * correction;
     for (std::int64_t t = begin; t < end; ++t)

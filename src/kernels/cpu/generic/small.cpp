@@ -81,19 +81,20 @@ void swiglu_f32(const SwiGluArgs& p) {
 
 namespace {
 
-/// head_dim values as codes `step` bytes apart, and their scale.
-void write_int8(const float* x, std::int64_t head_dim, std::uint8_t* codes, std::int64_t step, std::uint8_t* scale_at) {
+/// n values as codes `step` bytes apart. Returns their scale, chosen by `choose`.
+float write_codes(const float* x, std::int64_t n, std::uint8_t* codes, std::int64_t step,
+                  KvScale (*choose)(std::int32_t)) {
   std::int32_t most = 0;
-  for (std::int64_t d = 0; d < head_dim; ++d) most = std::max(most, std::bit_cast<std::int32_t>(std::abs(x[d])));
-  const KvScale scale = kv_scale(most);
-  for (std::int64_t d = 0; d < head_dim; ++d) {
+  for (std::int64_t d = 0; d < n; ++d) most = std::max(most, std::bit_cast<std::int32_t>(std::abs(x[d])));
+  const KvScale scale = choose(most);
+  for (std::int64_t d = 0; d < n; ++d) {
     float code = x[d] * scale.to_code;
     code = code < 127.0f ? code : 127.0f;  // in this order NaN ends as 127
     code = code > -127.0f ? code : -127.0f;
     // Rounds to nearest even.
     codes[d * step] = static_cast<std::uint8_t>(static_cast<std::int8_t>((code + 0x1.8p23f) - 0x1.8p23f));
   }
-  std::memcpy(scale_at, &scale.scale, sizeof(scale.scale));
+  return scale.scale;
 }
 
 /// narrow turns one f32 into an element of the cache.
@@ -133,9 +134,17 @@ void kv_write_int8(const KvWriteArgs& p) {
   for (std::int64_t r = 0; r < p.rows; ++r) {
     const std::int64_t position = p.first_position + r, slot = position % p.block_tokens;
     const std::int64_t block = p.table[position / p.block_tokens] * p.block_stride;
-    const std::int64_t scale = block + p.block_tokens * p.head_dim + slot * kKvScaleBytes;
-    write_int8(p.k + r * p.kv_stride, p.head_dim, p.k_cache + block + slot, p.block_tokens, p.k_cache + scale);
-    write_int8(p.v + r * p.kv_stride, p.head_dim, p.v_cache + block + slot * p.head_dim, 1, p.v_cache + scale);
+    const std::int64_t scales = block + p.block_tokens * p.head_dim + slot * kKvScaleBytes, half = p.head_dim / 2;
+    const float* k = p.k + r * p.kv_stride;
+    std::uint8_t* codes = p.k_cache + block + slot;
+    const float lower = write_codes(k, half, codes, p.block_tokens, kv_short_scale);
+    const float upper =
+        write_codes(k + half, p.head_dim - half, codes + half * p.block_tokens, p.block_tokens, kv_short_scale);
+    const std::uint32_t word = kv_scales_word(lower, upper);
+    std::memcpy(p.k_cache + scales, &word, sizeof(word));
+    const float scale =
+        write_codes(p.v + r * p.kv_stride, p.head_dim, p.v_cache + block + slot * p.head_dim, 1, kv_scale);
+    std::memcpy(p.v_cache + scales, &scale, sizeof(scale));
   }
 }
 

@@ -40,11 +40,16 @@ const typename T::type* block_of(const AttendArgs& p, const std::uint8_t* cache,
 /// Its place in there.
 int64_t slot_of(const AttendArgs& p, int64_t t) { return t & (p.block_tokens - 1); }
 
-/// scores[i * kKeyTile + 4 j ...] = scale * q[i] . k for QT queries and 4 NV tokens, all in the block where k points.
+/// The word of scales of position t's vector in `cache`; those of its neighbours in the block follow.
+template <class T>
+const float* scale_of(const AttendArgs& p, const std::uint8_t* cache, int64_t t) {
+  return reinterpret_cast<const float*>(block_of<T>(p, cache, t) + p.block_tokens * p.head_dim) + slot_of(p, t);
+}
+
+/// sum[i][j] = q[i] . k over dimensions [begin, end), for QT queries and 4 NV tokens, all in the block where k points.
 template <class T, int QT, int NV>
-void score(const Query* queries, const typename T::type* k, int64_t block_tokens, int64_t head_dim, float scale,
-           float* scores) {
-  float32x4_t sum[QT][NV];
+[[gnu::always_inline]] inline void multiply(const Query* queries, const typename T::type* k, int64_t block_tokens,
+                                            int64_t begin, int64_t end, float32x4_t (&sum)[QT][NV]) {
 #pragma GCC unroll 8
   for (int i = 0; i < QT; ++i)
 #pragma GCC unroll 8
@@ -52,7 +57,8 @@ void score(const Query* queries, const typename T::type* k, int64_t block_tokens
   const float* q[QT];
 #pragma GCC unroll 8
   for (int i = 0; i < QT; ++i) q[i] = queries[i].q;
-  for (int64_t d = 0; d < head_dim; ++d, k += block_tokens) {
+  k += begin * block_tokens;
+  for (int64_t d = begin; d < end; ++d, k += block_tokens) {
     float32x4_t key[NV];
 #pragma GCC unroll 8
     for (int j = 0; j < NV; ++j) key[j] = T::load4(k + 4 * j);
@@ -60,6 +66,32 @@ void score(const Query* queries, const typename T::type* k, int64_t block_tokens
     for (int i = 0; i < QT; ++i)
 #pragma GCC unroll 8
       for (int j = 0; j < NV; ++j) sum[i][j] = vfmaq_n_f32(sum[i][j], key[j], q[i][d]);
+  }
+}
+
+/// scores[i * kKeyTile + 4 j ...] = scale * q[i] . k, likewise; key_scales: of codes the first token's word.
+template <class T, int QT, int NV>
+void score(const Query* queries, const typename T::type* k, const float* key_scales, int64_t block_tokens,
+           int64_t head_dim, float scale, float* scores) {
+  float32x4_t sum[QT][NV];
+  if constexpr (is_scaled<T>) {
+    multiply<T>(queries, k, block_tokens, 0, head_dim / 2, sum);
+#pragma GCC unroll 8
+    for (int i = 0; i < QT; ++i)
+#pragma GCC unroll 8
+      for (int j = 0; j < NV; ++j) vst1q_f32(scores + i * kKeyTile + 4 * j, sum[i][j]);
+    multiply<T>(queries, k, block_tokens, head_dim / 2, head_dim, sum);
+#pragma GCC unroll 8
+    for (int j = 0; j < NV; ++j) {
+      const uint32x4_t word = vreinterpretq_u32_f32(vld1q_f32(key_scales + 4 * j));
+      const float32x4_t lower = vreinterpretq_f32_u32(vshlq_n_u32(word, 16)),
+                        upper = vreinterpretq_f32_u32(vandq_u32(word, vdupq_n_u32(0xFFFF0000)));
+#pragma GCC unroll 8
+      for (int i = 0; i < QT; ++i)
+        sum[i][j] = vfmaq_f32(vmulq_f32(vld1q_f32(scores + i * kKeyTile + 4 * j), lower), sum[i][j], upper);
+    }
+  } else {
+    multiply<T>(queries, k, block_tokens, 0, head_dim, sum);
   }
 #pragma GCC unroll 8
   for (int i = 0; i < QT; ++i)
@@ -73,34 +105,30 @@ void score_tile(const AttendArgs& p, const Query* queries, int64_t begin, int64_
   for (int64_t t = begin / 4 * 4; t < end;) {
     const int64_t slot = slot_of(p, t);
     const auto* k = block_of<T>(p, p.k_cache, t) + slot;
+    const float* scales = nullptr;
+    if constexpr (is_scaled<T>) scales = scale_of<T>(p, p.k_cache, t);
     float* out = scores + t % kKeyTile;
     const int64_t vectors = min64((p.block_tokens - slot) / 4, (end - t + 3) / 4);
     int taken = 1;
     if (max_vectors(QT) >= 8 && vectors >= 8)
-      score<T, QT, max_vectors(QT)>(queries, k, p.block_tokens, p.head_dim, p.scale, out), taken = 8;
+      score<T, QT, max_vectors(QT)>(queries, k, scales, p.block_tokens, p.head_dim, p.scale, out), taken = 8;
     else if (vectors >= 4)
-      score<T, QT, 4>(queries, k, p.block_tokens, p.head_dim, p.scale, out), taken = 4;
+      score<T, QT, 4>(queries, k, scales, p.block_tokens, p.head_dim, p.scale, out), taken = 4;
     else
-      score<T, QT, 1>(queries, k, p.block_tokens, p.head_dim, p.scale, out);
+      score<T, QT, 1>(queries, k, scales, p.block_tokens, p.head_dim, p.scale, out);
     t += 4 * taken;
   }
 }
 
-/// The scale of position t's vector in `cache`; those of its neighbours in the block follow.
-template <class T>
-const float* scale_of(const AttendArgs& p, const std::uint8_t* cache, int64_t t) {
-  return reinterpret_cast<const float*>(block_of<T>(p, cache, t) + p.block_tokens * p.head_dim) + slot_of(p, t);
-}
-
-/// Multiplies each query's scores, or weights, of tokens [begin, end) of one tile by the tokens' scales, whole vectors
+/// Multiplies each query's weights of tokens [begin, end) of one tile by the scales of their values, whole vectors
 /// around them included.
 template <class T, int QT>
-void scale_tokens(const AttendArgs& p, const std::uint8_t* cache, int64_t begin, int64_t end, float* scores) {
+void scale_weights(const AttendArgs& p, int64_t begin, int64_t end, float* weights) {
   for (int64_t t = begin / 4 * 4; t < end; t += 4) {
-    const float32x4_t scale = vld1q_f32(scale_of<T>(p, cache, t));
+    const float32x4_t scale = vld1q_f32(scale_of<T>(p, p.v_cache, t));
 #pragma GCC unroll 4
     for (int i = 0; i < QT; ++i) {
-      float* at = scores + i * kKeyTile + t % kKeyTile;
+      float* at = weights + i * kKeyTile + t % kKeyTile;
       vst1q_f32(at, vmulq_f32(vld1q_f32(at), scale));
     }
   }
@@ -205,10 +233,9 @@ void step(const AttendArgs& p, const Query* queries, int64_t tile) {
   }
   if (first >= last) return;
   score_tile<T, QT>(p, queries, first, last, p.scratch);
-  if constexpr (is_scaled<T>) scale_tokens<T, QT>(p, p.k_cache, first, last, p.scratch);
   for (int i = 0; i < QT; ++i)
     if (begin[i] < end[i]) soften(queries[i], begin[i] - tile, end[i] - tile, p.head_dim, p.scratch + i * kKeyTile);
-  if constexpr (is_scaled<T>) scale_tokens<T, QT>(p, p.v_cache, first, last, p.scratch);
+  if constexpr (is_scaled<T>) scale_weights<T, QT>(p, first, last, p.scratch);
   if (QT == 1) return weigh_tile<T, 1>(p, queries, begin[0], end[0], p.scratch);
   if (common_first >= common_last) common_first = common_last = last;  // nothing in common: each alone
   for (int i = 0; i < QT; ++i)
