@@ -22,6 +22,7 @@ constexpr auto kModes = std::to_array<BenchMode>({
     {"", NeedsModel::yes, run_bench_speed},
     {"kv", NeedsModel::no, run_bench_kv},
     {"schedule", NeedsModel::yes, run_bench_schedule},
+    {"soak", NeedsModel::yes, run_bench_soak},
     {"stall", NeedsModel::yes, run_bench_stall},
 });
 

@@ -32,6 +32,9 @@ constexpr auto kCommands = std::to_array<CommandInfo>({
      "time in which a request is open. padding_waste: slots of a static batch whose sequence has ended, of all.\n\n"
      "bench stall lets three streams decode, then a prompt of 4000 tokens arrive: the largest gap between two tokens, and\n"
      "the prompt's first token beside the time that it takes alone.\n\n"
+     "bench soak runs random requests in a KV cache that holds four of the longest: waves of arrivals, cancels, deadlines,\n"
+     "priorities, several answers. It fails when a request or a block is not accounted for at the end, or when a text that\n"
+     "is asked for again and again changes; the memory of the process is printed at each tenth of the time.\n\n"
      "bench kv replays a trace on the same KV bytes, handed out in blocks that prefixes share, and in one piece per\n"
      "request that has room for the longest answer. utilisation: of the token slots reserved, those that hold a token, a\n"
      "shared one counted once; the mean over the steps in which requests wait. max_batch: most sequences in one step.",
@@ -39,6 +42,7 @@ constexpr auto kCommands = std::to_array<CommandInfo>({
      "millrace bench model.gguf --json\n"
      "millrace bench schedule smollm2-135m-instruct --trace chat.jsonl\n"
      "millrace bench stall smollm2-135m-instruct --max-step-ms 50\n"
+     "millrace bench soak smollm2-135m-instruct --minutes 30 --threads 1\n"
      "millrace bench kv model.gguf --trace requests.jsonl --json\n"
      "millrace bench kv model.gguf --sweep --no-cache",
      run_bench},

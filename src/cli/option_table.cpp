@@ -60,7 +60,7 @@ constexpr std::string_view kModelHelp = "a .gguf file (the first of a split set 
 // Order: positionals, then groups as --help prints them.
 const auto kTable = std::to_array<OptionRow>({
     {.name = "mode", .value = "<mode>", .field = &Options::mode, .commands = kBench,
-     .help = "kv: what paging and sharing gain of the KV cache's bytes;\nschedule: serial, static and mixed on one trace; stall: streams\nbeside a prompt of 4000 tokens. Without one: the model's speed",
+     .help = "kv: what paging and sharing gain of the KV cache's bytes;\nschedule: serial, static and mixed on one trace; soak: random load\nin a tiny KV cache; stall: streams beside a prompt of 4000 tokens.\nWithout one: the model's speed",
      .choices = kBenchModeWords, .place = Place::positional},
     {.name = "model", .value = "<model>", .field = &Options::model,
      .commands = kAll & ~(kBench | kInspect | kFetch | kTemplate), .help = kModelHelp, .place = Place::positional,
@@ -116,6 +116,8 @@ const auto kTable = std::to_array<OptionRow>({
      .help = "kv: also what 1000 tokens behind a prompt of 1000 cost without any\ncache; needs a model"},
     {.name = "speed", .value = "<x>", .field = &Options::speed, .commands = kBench,
      .help = "schedule: requests arrive x times as fast as the trace says", .least = 0, .most = 1e6, .shown = speed_default},
+    {.name = "minutes", .value = "<n>", .field = &Options::minutes, .commands = kBench, .help = "soak: how long", .least = 0.01,
+     .most = 1e5, .shown = own_default<&Options::minutes>},
     {.name = "special", .field = &Options::special, .commands = kTokenize,
      .help = "control tokens spelled in the text become control tokens"},
     {.name = "add-special", .field = &Options::add_special, .commands = kTokenize,

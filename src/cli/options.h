@@ -64,6 +64,7 @@ struct Options {
   std::string schedule = "mixed";
   double max_step_ms = 100;  // 0: no bound
   double speed = 0;          // bench schedule: how much faster requests arrive than the trace says; 0: so that work waits
+  double minutes = 30;       // bench soak: how long
   std::string trace;  // bench: a file of requests; "": one that the bench makes
   std::string messages;
   std::string now;
