@@ -4,11 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <cstdlib>
-#include <new>
 #include <thread>
 #include <vector>
 
+#include "base/testing/count_allocations.h"
 #include "cli/borrowed_runner.h"
 #include "engine/engine.h"
 #include "engine/testing/fake_tokenizer.h"
@@ -16,19 +15,8 @@
 #include "model/model.h"
 
 namespace {
-thread_local long g_allocations = 0;
-thread_local bool g_counts = true;
 std::atomic<long> g_workers_allocations = 0;  // of threads that draw
 }  // namespace
-
-// Not inlined: the compiler would take malloc and free in them for a mismatch.
-[[gnu::noinline]] void* operator new(std::size_t size) {
-  if (g_counts) ++g_allocations;
-  if (void* p = std::malloc(size == 0 ? 1 : size)) return p;
-  throw std::bad_alloc();
-}
-[[gnu::noinline]] void operator delete(void* p) noexcept { std::free(p); }
-[[gnu::noinline]] void operator delete(void* p, std::size_t) noexcept { std::free(p); }
 
 namespace millrace::cli {
 namespace {
@@ -44,26 +32,26 @@ class WatchedRunner : public BorrowedRunner {
       : BorrowedRunner(runner), counts_(counts), clients_(clients), ready_(ready) {}
 
   model::Ticket submit(std::span<const model::StepSlice> slices, model::RowTask task) override {
-    if (counts_.size() < counts_.capacity()) counts_.push_back({g_allocations, g_workers_allocations.load()});
+    if (counts_.size() < counts_.capacity()) counts_.push_back({testing::t_allocations, g_workers_allocations.load()});
     task_ = task;
     return BorrowedRunner::submit(slices, {draw, this});
   }
 
   Result<model::StepOutputs> wait(model::Ticket ticket) override {
     auto outputs = BorrowedRunner::wait(ticket);
-    g_counts = false;  // clients that read each token at once: what they allocate is theirs
+    testing::t_counts = false;  // clients that read each token at once: what they allocate is theirs
     while (!ready_.load()) std::this_thread::yield();
     for (engine::Handle& client : clients_) client.next(0ms);
-    g_counts = true;
+    testing::t_counts = true;
     return outputs;
   }
 
  private:
   static void draw(void* self, int row, std::span<float> logits, std::span<std::byte> scratch) noexcept {
     const model::RowTask& task = static_cast<WatchedRunner*>(self)->task_;
-    const long before = g_allocations;
+    const long before = testing::t_allocations;
     task.run(task.context, row, logits, scratch);
-    g_workers_allocations += g_allocations - before;
+    g_workers_allocations += testing::t_allocations - before;
   }
 
   std::vector<Counts>& counts_;

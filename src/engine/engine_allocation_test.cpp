@@ -4,28 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <cstdlib>
-#include <new>
 #include <stdexcept>
 #include <thread>
 #include <vector>
 
-#include "engine/testing/allocations.h"
+#include "base/testing/count_allocations.h"
 #include "engine/testing/engine_fixture.h"
-
-namespace millrace::engine::testing {
-thread_local long t_allocations = 0;
-thread_local bool t_counts = true;
-}  // namespace millrace::engine::testing
-
-// Not inlined: the compiler would take malloc and free in them for a mismatch.
-[[gnu::noinline]] void* operator new(std::size_t size) {
-  if (millrace::engine::testing::t_counts) ++millrace::engine::testing::t_allocations;
-  if (void* p = std::malloc(size == 0 ? 1 : size)) return p;
-  throw std::bad_alloc();
-}
-[[gnu::noinline]] void operator delete(void* p) noexcept { std::free(p); }
-[[gnu::noinline]] void operator delete(void* p, std::size_t) noexcept { std::free(p); }
 
 namespace millrace::engine {
 namespace {
@@ -43,7 +27,7 @@ class LeanRunner : public model::Runner {
   const model::RunnerInfo& info() const override { return info_; }
 
   model::Ticket submit(std::span<const model::StepSlice> slices, model::RowTask task) override {
-    if (counts_.size() < counts_.capacity()) counts_.push_back(t_allocations);
+    if (counts_.size() < counts_.capacity()) counts_.push_back(millrace::testing::t_allocations);
     rows_ = 0;
     for (const auto& slice : slices) rows_ += slice.outputs == model::Outputs::last;
     task_ = task;
@@ -55,10 +39,10 @@ class LeanRunner : public model::Runner {
     for (int row = 0; row < rows_ && task_.run; ++row)
       task_.run(task_.context, row, std::span(logits_).subspan(static_cast<std::size_t>(row) * kVocab, kVocab), scratch_);
     // Clients that read each token at once; what they allocate is theirs.
-    t_counts = false;
+    millrace::testing::t_counts = false;
     while (!ready_.load()) std::this_thread::yield();
     for (Handle& client : clients_) client.next(0ms);
-    t_counts = true;
+    millrace::testing::t_counts = true;
     return model::StepOutputs{std::span(logits_).first(static_cast<std::size_t>(rows_ * kVocab)), {}};
   }
 

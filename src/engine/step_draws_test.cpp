@@ -9,7 +9,7 @@
 #include <random>
 #include <vector>
 
-#include "engine/testing/allocations.h"
+#include "base/testing/allocations.h"
 #include "engine/testing/fake_tokenizer.h"
 
 namespace millrace::engine {
@@ -59,10 +59,10 @@ TEST(StepDraws, the_workers_allocate_nothing) {
     }
     const auto before_step = rows;
     const model::RowTask task = draws.task();
-    const long before = testing::t_allocations;
+    const long before = millrace::testing::t_allocations;
     for (std::size_t row = rows.size(); row-- > 0;) task.run(task.context, static_cast<int>(row), rows[row], scratch);
-    EXPECT_EQ(testing::t_allocations - before, 0) << "step " << step;
-    in_first_step += step == 0 ? testing::t_allocations : 0;
+    EXPECT_EQ(millrace::testing::t_allocations - before, 0) << "step " << step;
+    in_first_step += step == 0 ? millrace::testing::t_allocations : 0;
     for (std::size_t i = 0; i < requests.size(); ++i) {
       const std::size_t row = i + (i >= 2 ? 1 : 0);
       const sampling::Sampled sampled = draws.take(row);

@@ -2,25 +2,11 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-#include <new>
 #include <numeric>
 #include <vector>
 
+#include "base/testing/count_allocations.h"
 #include "sched/scheduler.h"
-
-namespace {
-long g_allocations = 0;
-}  // namespace
-
-// Not inlined: the compiler would take malloc and free in them for a mismatch.
-[[gnu::noinline]] void* operator new(std::size_t size) {
-  ++g_allocations;
-  if (void* p = std::malloc(size == 0 ? 1 : size)) return p;
-  throw std::bad_alloc();
-}
-[[gnu::noinline]] void operator delete(void* p) noexcept { std::free(p); }
-[[gnu::noinline]] void operator delete(void* p, std::size_t) noexcept { std::free(p); }
 
 namespace millrace::sched {
 namespace {
@@ -41,9 +27,9 @@ TEST(Scheduler, a_step_of_decodes_allocates_nothing) {  // P15
     sched.commit(step, accepted);
   };
   run();
-  const long before = g_allocations;
+  const long before = testing::t_allocations;
   for (int i = 0; i < 150; ++i) run();  // through block borders: blocks are taken, named and published
-  EXPECT_EQ(g_allocations - before, 0);
+  EXPECT_EQ(testing::t_allocations - before, 0);
   EXPECT_EQ(sched.tokens({0}).size(), 3u + 151u);
 }
 
@@ -63,9 +49,9 @@ TEST(Scheduler, nor_does_a_step_of_forks) {  // P15
   run();
   for (int id = 1; id < 16; ++id) sched.fork({0}, {id}, 9, std::span(&token, 1));
   run();  // the half-full block is copied for each: the step's list of copies gets its memory
-  const long before = g_allocations;
+  const long before = testing::t_allocations;
   for (int i = 0; i < 150; ++i) run();
-  EXPECT_EQ(g_allocations - before, 0);
+  EXPECT_EQ(testing::t_allocations - before, 0);
   EXPECT_EQ(sched.tokens({15}).size(), 9u + 152u);
 }
 
