@@ -2,7 +2,7 @@
 # on this machine". Label `slow`: left out of the sanitizer suites.
 find_package(Python3 REQUIRED COMPONENTS Interpreter)
 file(GLOB program_tests CONFIGURE_DEPENDS tests/cli/*_test.py)
-set(slow_tests smollm2 identity)
+set(slow_tests smollm2 identity bench_kv kv_cases)
 string(REPLACE ";" "+" sanitizers "${MILLRACE_SANITIZE}")
 foreach(file ${program_tests})
   get_filename_component(name ${file} NAME_WE)
