@@ -10,6 +10,7 @@
 
 #include "cli/bench_modes.h"
 #include "cli/bench_report.h"
+#include "cli/bench_requests.h"
 #include "cli/output.h"
 #include "cli/session.h"
 
@@ -34,8 +35,8 @@ class Bench {
     std::vector<double> rates;
     for (int i = 0; i <= kRepeats; ++i) {  // the first warms up
       MILLRACE_TRY(handle, engine_.submit(request(tokens, 1)));
-      MILLRACE_TRY(usage, finish(handle));
-      if (i > 0) rates.push_back(tokens * 1e6 / static_cast<double>(std::max<Microseconds>(usage.prefill_us, 1)));
+      MILLRACE_TRY(event, finish(handle));
+      if (i > 0) rates.push_back(tokens * 1e6 / static_cast<double>(std::max<Microseconds>(event.usage.prefill_us, 1)));
     }
     return median(std::move(rates));
   }
@@ -63,23 +64,7 @@ class Bench {
   static int answer_tokens(int batch) { return kRepeats * (kWindowSteps + 2) + 2 * batch + 16; }
 
  private:
-  engine::Request request(int prompt_tokens, int new_tokens) {
-    engine::Request request;
-    for (int i = 0; i < prompt_tokens; ++i) request.prompt.push_back(static_cast<TokenId>(random_() % static_cast<unsigned>(vocab_size_)));
-    request.max_new_tokens = new_tokens;
-    request.sampling.temperature = 0;
-    request.ignore_eos = true;
-    return request;
-  }
-
-  static Result<engine::Usage> finish(engine::Handle& handle) {
-    for (;;) {
-      const auto event = handle.next(1000ms);
-      if (!event || !event->finished) continue;
-      if (event->error) return *event->error;
-      return event->usage;
-    }
-  }
+  engine::Request request(int prompt_tokens, int new_tokens) { return greedy_request(random_tokens(random_, prompt_tokens, vocab_size_), new_tokens); }
 
   static Result<void> wait_for_first_token(engine::Handle& handle) {
     for (;;) {
@@ -170,11 +155,7 @@ Result<int> run_bench_speed(const Options& options) {
     MILLRACE_TRY(decode, bench.decode(1, kLongContext));
     report.add_decode(1, decode.tokens_per_s, decode.mean_context, decode_behind(kLongContext));
   }
-  if (options.json) {
-    MILLRACE_TRY_VOID(write_json(report.to_json()));
-  } else {
-    MILLRACE_TRY_VOID(write_out(report.to_text()));
-  }
+  MILLRACE_TRY_VOID(write_report(options.json, report.to_json(), report.to_text()));
   return 0;
 }
 

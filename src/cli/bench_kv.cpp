@@ -15,7 +15,7 @@
 namespace millrace::cli {
 namespace {
 
-constexpr int kTraceRequests = 200, kVocab = 1 << 15;
+constexpr int kTraceRequests = 200;
 constexpr unsigned kSeed = 16;
 constexpr int kUsualHeadDim = 64;  // when no model says
 constexpr int kBlockSizes[] = {8, 16, 32, 64, 128, 256};
@@ -54,7 +54,7 @@ Result<int> run_bench_kv(const Options& options) {
   report.options.block_tokens = static_cast<int>(options.block_tokens);
   auto trace = options.trace.empty() ? Result<std::vector<TraceRequest>>(make_kv_trace(kTraceRequests, kSeed)) : read_trace(options.trace);
   if (!trace) return std::move(trace).error();
-  const auto prompts = prompts_of(*trace, kVocab, kSeed);
+  const auto prompts = prompts_of(*trace, kReplayVocab, kSeed);
   report.answer = replay_contiguous(*trace, Reserve::answer, report.options);
   report.context = replay_contiguous(*trace, Reserve::context, report.options);
   report.exact = replay_contiguous(*trace, Reserve::exact, report.options);
@@ -84,11 +84,7 @@ Result<int> run_bench_kv(const Options& options) {
       report.no_cache = cost;
     }
   }
-  if (options.json) {
-    MILLRACE_TRY_VOID(write_json(report.to_json()));
-  } else {
-    MILLRACE_TRY_VOID(write_out(report.to_text()));
-  }
+  MILLRACE_TRY_VOID(write_report(options.json, report.to_json(), report.to_text()));
   return 0;
 }
 

@@ -16,6 +16,7 @@
 #include <thread>
 
 #include "cli/bench_modes.h"
+#include "cli/bench_requests.h"
 #include "cli/borrowed_runner.h"
 #include "cli/output.h"
 #include "cli/session.h"
@@ -61,21 +62,18 @@ class ScheduleBench {
 
   /// How much faster than in the trace requests have to arrive so that work waits; from one request alone.
   Result<double> find_speed(const Need& need) {
+    constexpr int kProbePrompt = 256, kProbeNew = 33;
     engine::Engine engine(std::make_unique<BorrowedRunner>(model_), tokenizer_, engine_options(need));
     engine::Usage usage;
     for (int i = 0; i < 2; ++i) {  // the first warms up
-      engine::Request request = request_of(0);
-      request.prompt.assign(256, prompts_[0][0]);
-      request.max_new_tokens = 33;
-      MILLRACE_TRY(handle, engine.submit(std::move(request)));
-      while (auto event = handle.next(60s)) {
-        if (event->error) return *event->error;
-        usage = event->usage;
-      }
+      MILLRACE_TRY(handle, engine.submit(greedy_request(std::vector(kProbePrompt, prompts_[0][0]), kProbeNew)));
+      MILLRACE_TRY(event, finish(handle));
+      usage = event.usage;
     }
     double serial_us = 0;
     for (const TraceRequest& request : trace_)
-      serial_us += static_cast<double>(usage.prefill_us) * request.prompt_tokens / 256 + static_cast<double>(usage.decode_us) * request.new_tokens / 32;
+      serial_us += static_cast<double>(usage.prefill_us) * request.prompt_tokens / kProbePrompt +
+                   static_cast<double>(usage.decode_us) * request.new_tokens / (kProbeNew - 1);
     return std::max(trace_.back().arrival_s / (kArrivalShare * serial_us / 1e6), 1e-6);
   }
 
@@ -95,14 +93,12 @@ class ScheduleBench {
     std::vector<double> ttfts, gaps;
     int new_tokens = 0, preemptions = 0;
     for (engine::Handle& handle : handles) {
-      const auto event = handle.next(60s);
-      if (!event || !event->finished) return error(Code::exhausted, "a request has not ended");
-      if (event->error) return *event->error;
-      new_tokens += event->usage.completion_tokens;
-      preemptions += event->usage.preemptions;
-      ttfts.push_back(seconds(static_cast<std::uint64_t>(event->usage.ttft_us)));
-      for (std::size_t i = 1; i < event->tokens.size(); ++i)
-        gaps.push_back(seconds(static_cast<std::uint64_t>(event->tokens[i].at_us - event->tokens[i - 1].at_us)));
+      MILLRACE_TRY(event, finish(handle));
+      new_tokens += event.usage.completion_tokens;
+      preemptions += event.usage.preemptions;
+      ttfts.push_back(seconds(static_cast<std::uint64_t>(event.usage.ttft_us)));
+      for (std::size_t i = 1; i < event.tokens.size(); ++i)
+        gaps.push_back(seconds(static_cast<std::uint64_t>(event.tokens[i].at_us - event.tokens[i - 1].at_us)));
     }
     if (gaps.empty()) gaps.push_back(0);
 
@@ -125,12 +121,7 @@ class ScheduleBench {
 
  private:
   engine::Request request_of(std::size_t i) const {
-    engine::Request request;
-    request.prompt = prompts_[i];
-    request.max_new_tokens = trace_[i].new_tokens;
-    request.max_unread_tokens = trace_[i].new_tokens + 1;
-    request.sampling.temperature = 0;
-    request.ignore_eos = true;
+    engine::Request request = greedy_request(prompts_[i], trace_[i].new_tokens);
     request.tenant = tenants_.at(trace_[i].tenant);
     return request;
   }
@@ -206,13 +197,9 @@ Result<int> run_bench_schedule(const Options& options) {
     MILLRACE_TRY(row, bench.run(name, need, speed));
     rows.push_back(std::move(row));
   }
-  if (!options.json) {
-    MILLRACE_TRY_VOID(write_out(to_text(rows, speed)));
-    return 0;
-  }
   nlohmann::ordered_json object = {{"speed", speed}, {"max_step_ms", options.max_step_ms}, {"max_running", kMaxRunning}, {"requests", trace.size()}};
   for (const Row& row : rows) object["rows"].push_back(to_json(row));
-  MILLRACE_TRY_VOID(write_json(object));
+  MILLRACE_TRY_VOID(write_report(options.json, object, to_text(rows, speed)));
   return 0;
 }
 

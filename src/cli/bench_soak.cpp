@@ -237,11 +237,7 @@ Result<int> run_bench_soak(const Options& options) {
   MILLRACE_TRY(session, start_session(std::move(bundle), config, options, need));
   SoakBench bench(*session.engine, config.vocab_size);
   MILLRACE_TRY(report, bench.run(60 * options.minutes));
-  if (options.json) {
-    MILLRACE_TRY_VOID(write_json(to_json(report)));
-  } else {
-    MILLRACE_TRY_VOID(write_out(to_text(report)));
-  }
+  MILLRACE_TRY_VOID(write_report(options.json, to_json(report), to_text(report)));
   if (report.error > 0 || report.lost_blocks() != 0 || report.not_accounted != 0 || report.probes_differing > 0)
     return error(Code::corrupt_data, "{} answers failed, {} blocks lost, {} requests not accounted for, {} texts differ", report.error, report.lost_blocks(),
                  report.not_accounted, report.probes_differing);

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "cli/bench_modes.h"
+#include "cli/bench_requests.h"
 #include "cli/output.h"
 #include "cli/session.h"
 
@@ -51,30 +52,9 @@ class StallBench {
   }
 
  private:
-  engine::Request request(int prompt_tokens, int new_tokens) {
-    engine::Request request;
-    for (int i = 0; i < prompt_tokens; ++i) request.prompt.push_back(static_cast<TokenId>(random_() % static_cast<unsigned>(vocab_size_)));
-    request.max_new_tokens = new_tokens;
-    request.max_unread_tokens = new_tokens + 1;
-    request.sampling.temperature = 0;
-    request.ignore_eos = true;
-    return request;
-  }
+  engine::Request request(int prompt_tokens, int new_tokens) { return greedy_request(random_tokens(random_, prompt_tokens, vocab_size_), new_tokens); }
 
   static double seconds(Microseconds us) { return static_cast<double>(us) / 1e6; }
-
-  static Result<engine::Event> finish(engine::Handle& handle) {
-    engine::Event all;
-    for (;;) {
-      auto event = handle.next(1000ms);
-      if (!event) continue;
-      std::ranges::move(event->tokens, std::back_inserter(all.tokens));
-      if (!event->finished) continue;
-      if (event->error) return *event->error;
-      all.usage = event->usage;
-      return all;
-    }
-  }
 
   Result<double> ttft_alone() {
     MILLRACE_TRY(handle, engine_.submit(request(kLongTokens, 1)));
@@ -169,11 +149,7 @@ Result<int> run_bench_stall(const Options& options) {
   StallBench bench(*session.engine, config.vocab_size);
   MILLRACE_TRY(report, bench.run());
   report.max_step_ms = options.max_step_ms;
-  if (options.json) {
-    MILLRACE_TRY_VOID(write_json(to_json(report)));
-  } else {
-    MILLRACE_TRY_VOID(write_out(to_text(report)));
-  }
+  MILLRACE_TRY_VOID(write_report(options.json, to_json(report), to_text(report)));
   return 0;
 }
 

@@ -163,11 +163,7 @@ Result<int> run_inspect(const Options& options) {
     MILLRACE_TRY(isa, isa_of(options));
     report["kernels"] = kernels_report(isa);
   }
-  if (options.json) {
-    MILLRACE_TRY_VOID(write_json(report));
-  } else {
-    MILLRACE_TRY_VOID(write_out(to_text(report)));
-  }
+  MILLRACE_TRY_VOID(write_report(options.json, report, to_text(report)));
   return 0;
 }
 

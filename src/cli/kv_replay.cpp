@@ -1,9 +1,7 @@
 #include "cli/kv_replay.h"
 
 #include <algorithm>
-#include <cmath>
 #include <deque>
-#include <random>
 #include <utility>
 
 #include "base/clock.h"
@@ -11,8 +9,6 @@
 
 namespace millrace::cli {
 namespace {
-
-constexpr int kVocab = 1 << 15;
 
 /// Sums over steps, kept apart for those in which work waits.
 class Mean {
@@ -39,7 +35,7 @@ class Mean {
 
 /// The next token of a text: no two texts go on alike.
 TokenId next_token(int request, int position) {
-  return static_cast<TokenId>((static_cast<unsigned>(request) * 2654435761u + static_cast<unsigned>(position) * 40503u) % kVocab);
+  return static_cast<TokenId>((static_cast<unsigned>(request) * 2654435761u + static_cast<unsigned>(position) * 40503u) % kReplayVocab);
 }
 
 }  // namespace
@@ -186,31 +182,6 @@ KvUse replay_contiguous(const std::vector<TraceRequest>& trace, Reserve reserve,
   }
   mean.put(use);
   return use;
-}
-
-std::vector<TraceRequest> make_kv_trace(int n, unsigned seed) {
-  constexpr int kPrefixes[] = {200, 260, 320};  // of three groups; real ones do not end with a block
-  std::mt19937 random(seed);
-  // Not the library's distributions: their numbers differ between libraries.
-  const auto unit = [&] { return (static_cast<double>(random()) + 0.5) / 4294967296.0; };
-  const auto length = [&](double middle, double spread, int least, int most) {
-    const double bell = std::sqrt(-2 * std::log(unit())) * std::cos(6.283185307179586 * unit());
-    return static_cast<int>(std::clamp(std::exp(middle + spread * bell), double{1} * least, double{1} * most));
-  };
-  std::vector<TraceRequest> trace;
-  double arrival = 0;
-  for (int i = 0; i < n; ++i) {
-    arrival -= std::log(unit()) / 10;
-    const std::size_t group = random() % 5;
-    const int prefix = group < std::size(kPrefixes) ? kPrefixes[group] : 0;
-    trace.push_back({.arrival_s = arrival,
-                     .prompt_tokens = prefix + length(5.4, 1.0, 16, 3000),
-                     .new_tokens = length(4.8, 0.9, 8, 1000),
-                     .prefix_group = prefix > 0 ? "s" + std::to_string(group) : "",
-                     .prefix_tokens = prefix,
-                     .tenant = "a"});
-  }
-  return trace;
 }
 
 }  // namespace millrace::cli

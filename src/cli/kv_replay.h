@@ -11,6 +11,8 @@
 
 namespace millrace::cli {
 
+inline constexpr int kReplayVocab = 1 << 15;  // of prompts and of what is drawn
+
 struct KvReplayOptions {
   int pool_tokens = 32768;  // slots in the pool
   int block_tokens = 32;
@@ -34,7 +36,7 @@ struct KvUse {
   sched::CacheState fullest;    // at the step of max_batch; ours only
 };
 
-/// `prompts`: of `trace`, prompts_of().
+/// `prompts`: of `trace`, prompts_of() a vocabulary of kReplayVocab.
 KvUse replay_paged(const std::vector<TraceRequest>& trace, const std::vector<std::vector<TokenId>>& prompts, const KvReplayOptions& options);
 
 /// What a request reserves when it starts, as one piece, first fit, until it ends. Nobody knows how long an answer gets.
@@ -44,9 +46,5 @@ enum class Reserve {
   exact,    // its prompt and its own answer: what only an oracle can do
 };
 KvUse replay_contiguous(const std::vector<TraceRequest>& trace, Reserve reserve, const KvReplayOptions& options);
-
-/// Requests like those of a chat service of several applications: long-tailed prompts, three in five begin with the system
-/// prompt of one of three groups. The same for the same seed.
-std::vector<TraceRequest> make_kv_trace(int n, unsigned seed);
 
 }  // namespace millrace::cli

@@ -1,30 +1,21 @@
 #include "cli/no_cache.h"
 
 #include <algorithm>
-#include <chrono>
 #include <random>
+
+#include "cli/bench_requests.h"
 
 namespace millrace::cli {
 namespace {
-
-using namespace std::chrono_literals;
 
 constexpr int kMeasuredTokens = 3, kRepeats = 3, kDecodes = 64;
 
 /// One prompt of random tokens and its answer.
 Result<engine::Usage> run(engine::Engine& engine, int vocab_size, int prompt_tokens, int new_tokens) {
   std::mt19937 random(static_cast<unsigned>(prompt_tokens));
-  engine::Request request;
-  for (int i = 0; i < prompt_tokens; ++i) request.prompt.push_back(static_cast<TokenId>(random() % static_cast<unsigned>(vocab_size)));
-  request.max_new_tokens = new_tokens;
-  request.ignore_eos = true;
-  MILLRACE_TRY(handle, engine.submit(std::move(request)));
-  for (;;) {
-    const auto event = handle.next(1000ms);
-    if (!event || !event->finished) continue;
-    if (event->error) return *event->error;
-    return event->usage;
-  }
+  MILLRACE_TRY(handle, engine.submit(greedy_request(random_tokens(random, prompt_tokens, vocab_size), new_tokens)));
+  MILLRACE_TRY(event, finish(handle));
+  return event.usage;
 }
 
 /// Seconds of the middle one of a few.

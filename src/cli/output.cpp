@@ -40,6 +40,10 @@ Result<void> write_json(const nlohmann::ordered_json& object) {
   return write_out(line + "\n");
 }
 
+Result<void> write_report(bool as_json, const nlohmann::ordered_json& object, std::string_view text) {
+  return as_json ? write_json(object) : write_out(text);
+}
+
 bool stderr_is_terminal() { return ::isatty(STDERR_FILENO) == 1; }
 
 void ProgressBar::show(double share) {

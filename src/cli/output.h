@@ -20,6 +20,9 @@ Result<void> write_out(std::string_view text);
 /// One line of JSON on standard output. Bytes that are not UTF-8 become U+FFFD.
 Result<void> write_json(const nlohmann::ordered_json& object);
 
+/// A command's report in the form that was asked for.
+Result<void> write_report(bool as_json, const nlohmann::ordered_json& object, std::string_view text);
+
 bool stderr_is_terminal();
 
 /// A line "loading   42 %" on standard error that overwrites itself; nothing where standard error is no terminal.

@@ -5,6 +5,7 @@
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <numbers>
 #include <random>
 
 namespace millrace::cli {
@@ -35,6 +36,25 @@ Result<TraceRequest> parse_line(const std::string& line) {
   return TraceRequest{arrival, static_cast<int>(prompt), static_cast<int>(fresh), text("prefix_group"), static_cast<int>(prefix), text("tenant")};
 }
 
+/// Not the library's distributions: their numbers differ between libraries.
+class Draws {
+ public:
+  explicit Draws(unsigned seed) : random_(seed) {}
+
+  std::size_t below(unsigned n) { return random_() % n; }
+  double gap(double mean) { return -std::log(unit()) * mean; }
+
+  /// Long-tailed: the logarithm is normal around that of `median`.
+  int length(double median, double spread, int least, int most) {
+    const double bell = std::sqrt(-2 * std::log(unit())) * std::cos(2 * std::numbers::pi * unit());
+    return static_cast<int>(std::clamp(median * std::exp(spread * bell), double{1} * least, double{1} * most));
+  }
+
+ private:
+  double unit() { return (static_cast<double>(random_()) + 0.5) / 4294967296.0; }
+  std::mt19937 random_;
+};
+
 }  // namespace
 
 Result<std::vector<TraceRequest>> read_trace(const std::string& path) {
@@ -55,18 +75,33 @@ Result<std::vector<TraceRequest>> read_trace(const std::string& path) {
 }
 
 std::vector<TraceRequest> make_trace(int n, unsigned seed) {
-  std::mt19937 random(seed);
-  // Not std::lognormal_distribution: its numbers differ between libraries.
-  const auto unit = [&] { return (static_cast<double>(random()) + 0.5) / 4294967296.0; };
-  const auto length = [&](double median, double spread, int most) {
-    const double bell = std::sqrt(-2 * std::log(unit())) * std::cos(2 * 3.14159265358979 * unit());
-    return std::clamp(static_cast<int>(median * std::exp(spread * bell)), 8, most);
-  };
+  Draws draws(seed);
   std::vector<TraceRequest> trace;
   double arrival = 0;
   for (int i = 0; i < n; ++i) {
-    arrival -= std::log(unit()) * 0.3;
-    trace.push_back({arrival, length(140, 0.8, 1024), length(60, 0.5, 256), "", 0, "a"});
+    arrival += draws.gap(0.3);
+    const int prompt = draws.length(140, 0.8, 8, 1024);
+    trace.push_back({arrival, prompt, draws.length(60, 0.5, 8, 256), "", 0, "a"});
+  }
+  return trace;
+}
+
+std::vector<TraceRequest> make_kv_trace(int n, unsigned seed) {
+  constexpr int kPrefixes[] = {200, 260, 320};  // of three groups; real ones do not end with a block
+  Draws draws(seed);
+  std::vector<TraceRequest> trace;
+  double arrival = 0;
+  for (int i = 0; i < n; ++i) {
+    arrival += draws.gap(0.1);
+    const std::size_t group = draws.below(5);
+    const int prefix = group < std::size(kPrefixes) ? kPrefixes[group] : 0;
+    const int own = draws.length(std::exp(5.4), 1.0, 16, 3000);
+    trace.push_back({.arrival_s = arrival,
+                     .prompt_tokens = prefix + own,
+                     .new_tokens = draws.length(std::exp(4.8), 0.9, 8, 1000),
+                     .prefix_group = prefix > 0 ? "s" + std::to_string(group) : "",
+                     .prefix_tokens = prefix,
+                     .tenant = "a"});
   }
   return trace;
 }

@@ -25,6 +25,10 @@ Result<std::vector<TraceRequest>> read_trace(const std::string& path);
 /// A chat service's minute on a small scale: mostly short prompts, some long ones. The same for the same seed.
 std::vector<TraceRequest> make_trace(int n, unsigned seed);
 
+/// Of several applications, for the KV cache: longer tails, and three in five requests begin with the system prompt of one
+/// of three groups. The same for the same seed.
+std::vector<TraceRequest> make_kv_trace(int n, unsigned seed);
+
 /// Random prompts, those of a group with their common beginning. The same for the same trace and seed.
 std::vector<std::vector<TokenId>> prompts_of(const std::vector<TraceRequest>& trace, int vocab_size, unsigned seed);
 

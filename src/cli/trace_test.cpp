@@ -2,22 +2,14 @@
 
 #include <gtest/gtest.h>
 
-#include <unistd.h>
-
-#include <filesystem>
-#include <fstream>
+#include "base/testing/scratch_folder.h"
 
 namespace millrace::cli {
 namespace {
 
-std::string path_of(const std::string& text) {
-  const auto path = std::filesystem::temp_directory_path() / ("trace_test." + std::to_string(getpid()) + ".jsonl");
-  std::ofstream(path) << text;
-  return path;
-}
-
 std::string message_of(const std::string& text) {
-  const std::string path = path_of(text);
+  const testing::ScratchFolder scratch;
+  const std::string path = scratch.file("t.jsonl", text);
   const auto trace = read_trace(path);
   if (trace) return "";
   std::string message = trace.error().message;
@@ -26,7 +18,8 @@ std::string message_of(const std::string& text) {
 }
 
 TEST(Trace, is_read_in_order_of_arrival) {
-  const auto trace = read_trace(path_of("{\"arrival_s\": 2, \"prompt_tokens\": 30, \"new_tokens\": 5, \"prefix_group\": \"s\", \"prefix_tokens\": 16}\n\n"
+  const testing::ScratchFolder scratch;
+  const auto trace = read_trace(scratch.file("t.jsonl", "{\"arrival_s\": 2, \"prompt_tokens\": 30, \"new_tokens\": 5, \"prefix_group\": \"s\", \"prefix_tokens\": 16}\n\n"
                                         "{\"arrival_s\": 0.5, \"prompt_tokens\": 20, \"new_tokens\": 4, \"prefix_group\": null, \"tenant\": \"b\"}\n"));
   ASSERT_TRUE(trace.ok());
   ASSERT_EQ(trace->size(), 2u);

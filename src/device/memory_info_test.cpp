@@ -3,32 +3,29 @@
 #include "device/memory_info.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <filesystem>
-#include <fstream>
+
+#include "base/testing/scratch_folder.h"
 
 namespace millrace::device {
 namespace {
 
-namespace fs = std::filesystem;
 constexpr std::int64_t kMiB = 1 << 20;
 
 /// 8 GiB of memory, 6 GiB of them free; limits as a test writes them.
 class Limits : public ::testing::Test {
  protected:
-  Limits() : root_(fs::temp_directory_path() / ("millrace-limits-" + std::to_string(::getpid()))) {
-    fs::remove_all(root_);
+  Limits() {
     write("/proc/meminfo", "MemTotal:        8388608 kB\nMemFree:          100000 kB\nMemAvailable:    6291456 kB\n");
   }
-  ~Limits() override { fs::remove_all(root_); }
   void write(const std::string& path, const std::string& text) {
-    fs::create_directories((root_ / path.substr(1)).parent_path());
-    std::ofstream(root_ / path.substr(1)) << text;
+    std::filesystem::create_directories((root_.path() / path.substr(1)).parent_path());
+    root_.file(path.substr(1), text);
   }
-  MemoryInfo read() const { return machine_memory(root_.string()); }
+  MemoryInfo read() const { return machine_memory(root_.path().string()); }
 
-  fs::path root_;
+  testing::ScratchFolder root_;
 };
 
 TEST_F(Limits, without_a_cgroup_the_machine_is_the_limit) {

@@ -9,13 +9,17 @@
 
 #include "engine/kv_disk.h"
 #include "engine/testing/engine_fixture.h"
-#include "engine/testing/temp_folder.h"
+#include "base/testing/scratch_folder.h"
+#include "engine/testing/quiet_log.h"
 
 namespace millrace::engine {
 namespace {
 
 using namespace std::chrono_literals;
 using namespace testing;
+using millrace::testing::bytes_of_file;
+using millrace::testing::ScratchFolder;
+using millrace::testing::write_file;
 
 /// A prompt of `n` tokens that differs from those of other families from the first token on.
 Request ask_about(int family, int n, int max_new = 6) {
@@ -39,13 +43,13 @@ class CacheFile : public EngineTest {
     engine_.reset();
     runner.blocks = blocks;
     auto made = std::make_unique<FakeRunner>(runner);
-    disk_ = KvDisk::open({folder_.path(), most_bytes}, made->info()).value();
+    disk_ = KvDisk::open({folder_.path().string(), most_bytes}, made->info()).value();
     engine_ = std::make_unique<Engine>(std::move(made), tokenizer_, EngineOptions{.check_invariants = true, .kv_disk = disk_});
     return *engine_;
   }
   const KvDiskMetrics& disk() const { return disk_->metrics(); }
 
-  TempFolder folder_;
+  ScratchFolder folder_;
   std::shared_ptr<KvDisk> disk_;
 };
 

@@ -7,12 +7,16 @@
 #include <algorithm>
 #include <thread>
 
-#include "engine/testing/temp_folder.h"
+#include "base/testing/scratch_folder.h"
+#include "engine/testing/quiet_log.h"
 
 namespace millrace::engine {
 namespace {
 
 using namespace testing;
+using millrace::testing::bytes_of_file;
+using millrace::testing::ScratchFolder;
+using millrace::testing::write_file;
 
 constexpr int kBlockBytes = 1000;
 
@@ -24,8 +28,8 @@ model::RunnerInfo info(std::uint64_t fingerprint = 5) {
   return out;
 }
 
-std::unique_ptr<KvDisk> open(const TempFolder& folder, std::int64_t most_bytes = 1 << 20, std::uint64_t fingerprint = 5) {
-  return KvDisk::open({folder.path(), most_bytes}, info(fingerprint)).value();
+std::unique_ptr<KvDisk> open(const ScratchFolder& folder, std::int64_t most_bytes = 1 << 20, std::uint64_t fingerprint = 5) {
+  return KvDisk::open({folder.path().string(), most_bytes}, info(fingerprint)).value();
 }
 
 /// The block of four equal tokens, at the start of a sequence.
@@ -53,7 +57,7 @@ void put(KvDisk& disk, TokenId token) {
 }
 
 TEST(KvDisk, what_was_put_is_found_again_now_and_after_a_restart) {
-  const TempFolder folder;
+  const ScratchFolder folder;
   {
     const auto disk = open(folder);
     EXPECT_FALSE(disk->has(0, block(1).name));
@@ -72,7 +76,7 @@ TEST(KvDisk, what_was_put_is_found_again_now_and_after_a_restart) {
 }
 
 TEST(KvDisk, what_is_in_line_is_written_before_the_end) {
-  const TempFolder folder;
+  const ScratchFolder folder;
   {
     const auto disk = open(folder);
     for (TokenId t = 0; t < 50; ++t) disk->put(block(t));
@@ -81,7 +85,7 @@ TEST(KvDisk, what_is_in_line_is_written_before_the_end) {
 }
 
 TEST(KvDisk, another_model_finds_nothing_and_takes_nothing_away) {
-  const TempFolder folder;
+  const ScratchFolder folder;
   put(*open(folder), 1);
   const auto other = open(folder, 1 << 20, /*fingerprint=*/6);
   EXPECT_FALSE(other->has(0, block(1).name));
@@ -92,7 +96,7 @@ TEST(KvDisk, another_model_finds_nothing_and_takes_nothing_away) {
 }
 
 TEST(KvDisk, the_least_recently_used_makes_room_and_the_folder_never_exceeds_its_size) {
-  const TempFolder folder;
+  const ScratchFolder folder;
   constexpr std::int64_t kMost = 4 * 1200;  // room for four files
   {
     const auto disk = open(folder, kMost);
@@ -113,7 +117,7 @@ TEST(KvDisk, the_least_recently_used_makes_room_and_the_folder_never_exceeds_its
 }
 
 TEST(KvDisk, use_in_one_process_counts_in_the_next) {
-  const TempFolder folder;
+  const ScratchFolder folder;
   {
     const auto disk = open(folder);
     for (TokenId t = 1; t <= 4; ++t) put(*disk, t);
@@ -126,7 +130,7 @@ TEST(KvDisk, use_in_one_process_counts_in_the_next) {
 }
 
 TEST(KvDisk, a_block_larger_than_the_room_is_not_kept) {
-  const TempFolder folder;
+  const ScratchFolder folder;
   const auto disk = open(folder, 500);
   put(*disk, 1);
   EXPECT_TRUE(folder.files().empty());
@@ -135,7 +139,7 @@ TEST(KvDisk, a_block_larger_than_the_room_is_not_kept) {
 
 TEST(KvDisk, a_damaged_or_torn_file_is_a_miss_and_is_removed) {
   const QuietLog quiet;
-  const TempFolder folder;
+  const ScratchFolder folder;
   put(*open(folder), 1);
   const std::string file = folder.file(folder.files().at(0)), whole = bytes_of_file(file);
   const auto expect_miss = [&](const std::string& bytes, std::size_t at) {
@@ -156,7 +160,7 @@ TEST(KvDisk, a_damaged_or_torn_file_is_a_miss_and_is_removed) {
 
 TEST(KvDisk, a_file_with_the_right_checksum_and_another_content_is_a_miss) {
   const QuietLog quiet;
-  const TempFolder folder;
+  const ScratchFolder folder;
   const auto disk = open(folder);
   put(*disk, 1);
   KvBlock want = block(1);
@@ -165,7 +169,7 @@ TEST(KvDisk, a_file_with_the_right_checksum_and_another_content_is_a_miss) {
 }
 
 TEST(KvDisk, files_that_are_not_its_own_stay) {
-  const TempFolder folder;
+  const ScratchFolder folder;
   for (const char* name : {"notes.txt", "x.kv", "0000000000000005-0-short.kv", "0000000000000005-0-00000000000000000000000000000000.kvx"})
     write_file(folder.file(name), "mine");
   {
@@ -177,7 +181,7 @@ TEST(KvDisk, files_that_are_not_its_own_stay) {
 }
 
 TEST(KvDisk, two_at_one_folder_do_not_harm_each_other) {
-  const TempFolder folder;
+  const ScratchFolder folder;
   constexpr std::int64_t kMost = 12 * 1300;
   const auto a = open(folder, kMost), b = open(folder, kMost);
   const auto work = [](KvDisk& disk) {
@@ -197,7 +201,7 @@ TEST(KvDisk, two_at_one_folder_do_not_harm_each_other) {
 
 TEST(KvDisk, a_folder_that_goes_away_costs_blocks_and_nothing_else) {
   const QuietLog quiet;
-  const TempFolder folder;
+  const ScratchFolder folder;
   const auto disk = KvDisk::open({folder.file("below"), 1 << 20}, info()).value();
   put(*disk, 1);
   std::filesystem::remove_all(folder.file("below"));
@@ -209,7 +213,7 @@ TEST(KvDisk, a_folder_that_goes_away_costs_blocks_and_nothing_else) {
 }
 
 TEST(KvDisk, a_folder_that_cannot_be_made_is_refused_with_its_name) {
-  const TempFolder folder;
+  const ScratchFolder folder;
   write_file(folder.file("file"), "x");
   const auto disk = KvDisk::open({folder.file("file") + "/below", 1000}, info());
   ASSERT_FALSE(disk);

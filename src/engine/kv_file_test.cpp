@@ -7,12 +7,15 @@
 #include <algorithm>
 #include <numeric>
 
-#include "engine/testing/temp_folder.h"
+#include "base/testing/scratch_folder.h"
 
 namespace millrace::engine {
 namespace {
 
 using namespace testing;
+using millrace::testing::bytes_of_file;
+using millrace::testing::ScratchFolder;
+using millrace::testing::write_file;
 
 const KvShape kShape{.fingerprint = 0x1122334455667788, .kv_format = "f16", .block_tokens = 4, .groups = {{0, 24}, {8, 40}}};
 
@@ -50,7 +53,7 @@ Result<int> read_all(const std::string& path, const KvShape& shape = kShape) {
 }
 
 TEST(KvFile, blocks_come_back_as_they_were) {
-  const TempFolder folder;
+  const ScratchFolder folder;
   write(folder.file("a"));
   const auto reader = KvFileReader::open(folder.file("a"), kShape);
   ASSERT_TRUE(reader) << reader.error().message;
@@ -71,7 +74,7 @@ TEST(KvFile, blocks_come_back_as_they_were) {
 }
 
 TEST(KvFile, a_file_cut_anywhere_or_with_more_behind_it_is_refused) {
-  const TempFolder folder;
+  const ScratchFolder folder;
   write(folder.file("a"));
   const std::string whole = bytes_of_file(folder.file("a"));
   for (std::size_t n = 0; n < whole.size(); ++n) {
@@ -84,7 +87,7 @@ TEST(KvFile, a_file_cut_anywhere_or_with_more_behind_it_is_refused) {
 }
 
 TEST(KvFile, a_changed_bit_anywhere_is_noticed) {
-  const TempFolder folder;
+  const ScratchFolder folder;
   write(folder.file("a"));
   const std::string whole = bytes_of_file(folder.file("a"));
   for (std::size_t at = 0; at < whole.size(); ++at)
@@ -99,7 +102,7 @@ TEST(KvFile, a_changed_bit_anywhere_is_noticed) {
 }
 
 TEST(KvFile, what_is_of_another_kind_is_refused_with_one_sentence) {
-  const TempFolder folder;
+  const ScratchFolder folder;
   const std::string path = folder.file("a");
   write(path);
   const auto why = [&](auto change) {
@@ -115,7 +118,7 @@ TEST(KvFile, what_is_of_another_kind_is_refused_with_one_sentence) {
   EXPECT_EQ(why([](KvShape& s) { s.groups[1].window = 9; }), "'" + path + "' has a cache group with window 8 and blocks of 40 bytes, expected 9 and 40");
   write_file(path, "some other file, long enough to have had a header in it if it were one");
   EXPECT_EQ(why([](KvShape&) {}), "'" + path + "' is no file of KV blocks");
-  EXPECT_EQ(read_all(folder.path()).error().message, "'" + folder.path() + "' is no regular file");
+  EXPECT_EQ(read_all(folder.path().string()).error().message, "'" + folder.path().string() + "' is no regular file");
   EXPECT_EQ(read_all(folder.file("none")).error().code, Code::not_found);
 }
 

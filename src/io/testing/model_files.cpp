@@ -1,10 +1,6 @@
 #include "io/testing/model_files.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
-
-#include <cstdlib>
-#include <fstream>
 
 #include "base/check.h"
 
@@ -81,13 +77,6 @@ std::string safetensors_bytes(const std::vector<TensorSpec>& tensors) {
   return safetensors_bytes(header.empty() ? "{}" : header + "}", data);
 }
 
-void write_file(const std::filesystem::path& path, std::string_view bytes) {
-  std::ofstream out(path, std::ios::binary | std::ios::trunc);
-  out.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-  out.close();
-  MILLRACE_CHECK(out.good(), "cannot write " + path.string());
-}
-
 bool says(const std::string& message, const std::string& words) {
   std::size_t from = 0;
   for (std::size_t at = 0, next = 0; next != std::string::npos; at = next + 3) {
@@ -98,22 +87,6 @@ bool says(const std::string& message, const std::string& words) {
     from += part.size();
   }
   return true;
-}
-
-ScratchFolder::ScratchFolder() {
-  std::string name = (std::filesystem::temp_directory_path() / "millrace-test-XXXXXX").string();
-  MILLRACE_CHECK(::mkdtemp(name.data()) != nullptr, name);
-  path_ = name;
-}
-
-ScratchFolder::~ScratchFolder() {
-  std::error_code ignored;
-  std::filesystem::remove_all(path_, ignored);
-}
-
-std::string ScratchFolder::file(std::string_view name, std::string_view bytes) const {
-  write_file(path_ / name, bytes);
-  return (path_ / name).string();
 }
 
 }  // namespace millrace::io::testing

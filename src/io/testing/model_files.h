@@ -12,9 +12,13 @@
 #include <utility>
 #include <vector>
 
+#include "base/testing/scratch_folder.h"
 #include "tensor/shape.h"
 
 namespace millrace::io::testing {
+
+using millrace::testing::ScratchFolder;
+using millrace::testing::write_file;
 
 /// The bytes of a number as they lie in a file (little-endian).
 template <class T>
@@ -104,24 +108,7 @@ struct TinyModel {
   GgufWriter gguf() const;
 };
 
-void write_file(const std::filesystem::path& path, std::string_view bytes);
-
 /// True when `message` has these words, in this order where "..." parts them. For EXPECT_PRED2, which prints both.
 bool says(const std::string& message, const std::string& words);
-
-/// A new empty folder, removed with all that is in it at the end.
-class ScratchFolder {
- public:
-  ScratchFolder();
-  ScratchFolder(const ScratchFolder&) = delete;
-  ~ScratchFolder();
-  const std::filesystem::path& path() const { return path_; }
-
-  /// Writes a file into it and returns its path.
-  std::string file(std::string_view name, std::string_view bytes) const;
-
- private:
-  std::filesystem::path path_;
-};
 
 }  // namespace millrace::io::testing
