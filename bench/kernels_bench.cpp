@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/kv_int8.h"
 #include "kernels/registry.h"
 
 namespace millrace::kernels {
@@ -214,7 +215,8 @@ void register_all() {
   lengths(benchmark::RegisterBenchmark("attend_f32", [](benchmark::State& s) { attend(s, table.attend_f32, 256); }));
   lengths(benchmark::RegisterBenchmark("attend_f16", [](benchmark::State& s) { attend(s, table.attend_f16, 128); }));
   lengths(benchmark::RegisterBenchmark("attend_bf16", [](benchmark::State& s) { attend(s, table.attend_bf16, 128); }));
-  lengths(benchmark::RegisterBenchmark("attend_int8", [](benchmark::State& s) { attend(s, table.attend_int8, 68); }));
+  lengths(benchmark::RegisterBenchmark(
+      "attend_int8", [](benchmark::State& s) { attend(s, table.attend_int8, 64 + kernels::kKvScaleBytes); }));
   for (const std::int64_t rows : {1, 256}) {
     const std::int64_t dim = 1536;
     small("rms_norm_f32", rows, dim, 8, [=](Bytes& x, Bytes& y, Bytes& z, Bytes&, Bytes&) {

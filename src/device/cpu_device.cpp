@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "device/device.h"
+#include "device/memory_info.h"
 
 namespace millrace::device {
 namespace {
@@ -44,9 +45,8 @@ class CpuStream final : public Stream {
 class CpuDevice final : public Device {
  public:
   const char* name() const override { return "cpu"; }
-  MemoryInfo memory() const override { return machine_memory(); }
   Result<Buffer> allocate(std::size_t bytes) override {
-    const MemoryInfo now = memory();
+    const MemoryInfo now = machine_memory();
     if (static_cast<std::int64_t>(bytes) > now.free_bytes)
       return error(Code::exhausted, "{} bytes are needed and {} are free", bytes, now.free_bytes);
     return Buffer::allocate(bytes);

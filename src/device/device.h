@@ -10,7 +10,6 @@
 #include "base/result.h"
 #include "device/core_group.h"
 #include "device/memory.h"
-#include "device/memory_info.h"
 
 namespace millrace::device {
 
@@ -40,7 +39,6 @@ class Device {
  public:
   virtual ~Device() = default;
   virtual const char* name() const = 0;  // "cpu"
-  virtual MemoryInfo memory() const = 0;
 
   /// Page aligned. Errors: exhausted, with the size and what is free.
   virtual Result<Buffer> allocate(std::size_t bytes) = 0;

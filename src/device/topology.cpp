@@ -17,7 +17,7 @@ std::string first_line(const std::string& path) {
   return line;
 }
 
-/// The cgroup v2 folder of this process, or v1's memory folder; empty when there is none.
+/// The cgroup v2 folder of this process; empty when there is none. Groups above it are not asked for their quota.
 std::string cgroup_folder() {
   std::ifstream in("/proc/self/cgroup");
   for (std::string line; std::getline(in, line);)

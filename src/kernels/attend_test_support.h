@@ -7,7 +7,6 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
-#include <utility>
 
 #include "kernels/kv_int8.h"
 #include "kernels/test_support.h"
@@ -19,8 +18,11 @@ enum class Kv { f32, f16, bf16, int8 };
 inline constexpr Kv kKvTypes[] = {Kv::f32, Kv::f16, Kv::bf16, Kv::int8};
 inline constexpr float kInf = std::numeric_limits<float>::infinity();
 
-inline attend_f32_fn kernel_of(const KernelTable& t, Kv kv) {
-  return kv == Kv::f32 ? t.attend_f32 : kv == Kv::f16 ? t.attend_f16 : kv == Kv::bf16 ? t.attend_bf16 : t.attend_int8;
+inline attend_f32_fn KernelTable::*attend_slot(Kv kv) {
+  return kv == Kv::f32    ? &KernelTable::attend_f32
+         : kv == Kv::f16  ? &KernelTable::attend_f16
+         : kv == Kv::bf16 ? &KernelTable::attend_bf16
+                          : &KernelTable::attend_int8;
 }
 inline std::int64_t size_of(Kv kv) { return kv == Kv::f32 ? 4 : kv == Kv::int8 ? 1 : 2; }
 
@@ -151,26 +153,26 @@ inline Partial attend_split(const KernelTable& t, const Sequence& s, const Cache
   Partial out{Array<float>(heads, 5.0f), Array<float>(heads, 5.0f), Array<float>(heads * s.head_dim, 5.0f)};
   Array<float> scratch(attend_scratch_floats(heads, s.head_dim));
   const std::int64_t key_end = std::min(key_begin + kKeySplit, first + rows);
-  kernel_of(t, s.kv)({s.q.data() + first * q_stride,
-                      q_stride,
-                      rows,
-                      s.group,
-                      s.head_dim,
-                      first,
-                      key_begin,
-                      key_end,
-                      window,
-                      1.0f / std::sqrt(static_cast<float>(s.head_dim)),
-                      c.k.data(),
-                      c.v.data(),
-                      c.table.data(),
-                      c.block_tokens,
-                      c.block_stride,
-                      0,
-                      out.m.data(),
-                      out.l.data(),
-                      out.o.data(),
-                      scratch.data()});
+  (t.*attend_slot(s.kv))({s.q.data() + first * q_stride,
+                          q_stride,
+                          rows,
+                          s.group,
+                          s.head_dim,
+                          first,
+                          key_begin,
+                          key_end,
+                          window,
+                          1.0f / std::sqrt(static_cast<float>(s.head_dim)),
+                          c.k.data(),
+                          c.v.data(),
+                          c.table.data(),
+                          c.block_tokens,
+                          c.block_stride,
+                          0,
+                          out.m.data(),
+                          out.l.data(),
+                          out.o.data(),
+                          scratch.data()});
   return out;
 }
 

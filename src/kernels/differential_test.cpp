@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/kv_int8.h"
+#include "kernels/attend_test_support.h"
 #include "kernels/test_support.h"
 #include "tensor/half.h"
 
@@ -153,18 +153,15 @@ void random_attend(Seed& seed) {
   Rng& rng = seed.rng;
   const std::int64_t block_tokens = std::int64_t{8} << pick(rng, 0, 4),
                      head_dim = pick(rng, 1, 12) * (pick(rng, 0, 3) ? 8 : 7);
-  const std::int64_t rows = pick(rng, 1, 12), first = pick_small(rng, 0, 70, 700), group = pick_small(rng, 1, 4, 8),
-                     kind = pick(rng, 0, 3);  // f32, f16, bf16, int8
+  const std::int64_t rows = pick(rng, 1, 12), first = pick_small(rng, 0, 70, 700), group = pick_small(rng, 1, 4, 8);
+  const Kv kv = kKvTypes[pick(rng, 0, 3)];
   const std::int64_t key_begin = pick(rng, 0, (first + rows - 1) / kKeySplit) * kKeySplit;
   const std::int64_t key_end = std::min<std::int64_t>(key_begin + kKeySplit, first + rows),
                      window = pick(rng, 0, 2) ? 0 : pick(rng, 1, 300);
-  const std::int64_t size = kind == 0   ? 4
-                            : kind == 3 ? 1
-                                        : 2,
-                     stride = align64(block_tokens * (head_dim * size + (kind == 3 ? kKvScaleBytes : 0))),
+  const std::int64_t stride = align64(block_bytes(kv, block_tokens, head_dim)),
                      blocks = (first + rows + block_tokens - 1) / block_tokens;
   const auto cache = [&] {
-    if (kind != 3) return random_weights(blocks * stride, static_cast<int>(size), kind == 1, rng);
+    if (kv != Kv::int8) return random_weights(blocks * stride, static_cast<int>(size_of(kv)), kv == Kv::f16, rng);
     Array<std::uint8_t> out(blocks * stride);
     for (auto& x : out) x = static_cast<std::uint8_t>(pick(rng, -127, 127));
     for (std::int64_t b = 0; b < blocks; ++b) {
@@ -180,10 +177,7 @@ void random_attend(Seed& seed) {
     table[b] = static_cast<std::int32_t>((b * 7 + 3) % blocks);  // any mapping will do
   const Array<float> q = random_floats(rows * group * head_dim, rng, 0.3f);
   Array<float> want_m(0), want_l(0), want_o(0);
-  const auto slot = kind == 0   ? &KernelTable::attend_f32
-                    : kind == 1 ? &KernelTable::attend_f16
-                    : kind == 2 ? &KernelTable::attend_bf16
-                                : &KernelTable::attend_int8;
+  const auto slot = attend_slot(kv);
   for (const Level& level : levels_with_own(slot, seed.emulated)) {
     Array<float> m(rows * group), l(rows * group), o(rows * group * head_dim),
         scratch(attend_scratch_floats(rows * group, head_dim));
@@ -193,9 +187,9 @@ void random_attend(Seed& seed) {
                          0,        m.data(),         l.data(),     o.data(),     scratch.data()});
     if (want_m.size() == 0) want_m = m, want_l = l, want_o = o;
     ASSERT_TRUE(m.same_bits(want_m) && l.same_bits(want_l) && o.same_bits(want_o))
-        << level.name << " attend kind " << kind << " rows " << rows << " first " << first << " group " << group
-        << " head_dim " << head_dim << " block_tokens " << block_tokens << " keys " << key_begin << ".." << key_end
-        << " window " << window;
+        << level.name << " attend kind " << static_cast<int>(kv) << " rows " << rows << " first " << first << " group "
+        << group << " head_dim " << head_dim << " block_tokens " << block_tokens << " keys " << key_begin << ".."
+        << key_end << " window " << window;
   }
 }
 

@@ -53,7 +53,7 @@ std::uint64_t fingerprint_of(const io::WeightSource& source, const ModelConfig& 
   for (const std::string_view name : names)
     if (const auto* tensor = source.find(name)) add_tensor(hash, name, *tensor);
   hash.text(isa);
-  hash.text(to_string(dtype_of(kv)));
+  hash.text(to_string(kv));
   hash.number(std::int64_t{kNumericsVersion});
   hash.number(std::int64_t{kParallelDegree});
   return hash.value() == 0 ? 1 : hash.value();

@@ -13,7 +13,7 @@
 namespace millrace::model {
 
 /// Raised whenever a change of a kernel or of the order of sums changes a bit of any result.
-inline constexpr int kNumericsVersion = 1;
+inline constexpr int kNumericsVersion = 2;  // 2: INT8 keys have two scales (decision 0015)
 
 /// How many machines share one sum. Threads are none of its business: results do not depend on them.
 inline constexpr int kParallelDegree = 1;

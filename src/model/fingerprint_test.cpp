@@ -28,7 +28,8 @@ TEST(Fingerprint, is_the_same_for_the_same_model_and_another_for_anything_that_c
   all.insert(fingerprint({}, "avx512"));
   all.insert(fingerprint({}, "avx2", KvFormat::f32));
   all.insert(fingerprint({}, "avx2", KvFormat::bf16));
-  EXPECT_EQ(all.size(), 9u);
+  all.insert(fingerprint({}, "avx2", KvFormat::int8));
+  EXPECT_EQ(all.size(), 10u);
   EXPECT_FALSE(all.contains(0));
 }
 

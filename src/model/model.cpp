@@ -73,7 +73,7 @@ class CpuModel final : public Model {
                             static_cast<std::size_t>(options.max_slices) * static_cast<std::size_t>(longest));
     }
     info_ = {config.vocab_size, config.dim, config.max_positions, options.max_step_tokens, options.max_step_outputs, options.max_slices,
-             {{.block_tokens = options.block_tokens, .window = 0, .n_blocks = pool_blocks(options), .kv_bytes_per_token = kv_bytes_per_token(config, options.kv),
+             {{.block_tokens = options.block_tokens, .window = 0, .n_blocks = pool_blocks(options),
                .block_bytes = KvStore::block_bytes(config, options.kv, options.block_tokens)}},
              to_string(options.kv), fingerprint};
   }
@@ -206,7 +206,7 @@ Result<void> check_options(const LoadOptions& o) {
   return {};
 }
 
-/// What plans bind to without weights, memory or threads. Plans refer to the backend.
+/// What is known of a model before it has weights, memory or threads; plans bind to it. They refer to the backend.
 struct DryModel {
   ops::Backend backend;
   Declared declared;
@@ -250,11 +250,9 @@ Result<std::vector<TilingRow>> list_tilings(const io::WeightSource& source, cons
 }
 
 Result<std::unique_ptr<Model>> load_model(const io::WeightSource& source, const ModelConfig& config, const LoadOptions& options) {
-  MILLRACE_TRY_VOID(check_options(options));
-  MILLRACE_TRY(backend, ops::make_backend(options.isa));
-  MILLRACE_TRY(declared, declare(source, config, backend.panel_rows()));
-  const std::uint64_t fingerprint = fingerprint_of(source, config, backend.isa, options.kv);
-  auto model = std::make_unique<CpuModel>(std::move(declared), config, options, std::move(backend), fingerprint);
+  MILLRACE_TRY(dry, DryModel::make(source, config, options));
+  const std::uint64_t fingerprint = fingerprint_of(source, config, dry.backend.isa, options.kv);
+  auto model = std::make_unique<CpuModel>(std::move(dry.declared), config, options, std::move(dry.backend), fingerprint);
   MILLRACE_TRY_VOID(model->load());
   return std::unique_ptr<Model>(std::move(model));
 }

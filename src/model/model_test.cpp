@@ -224,7 +224,8 @@ TEST(Model, each_format_of_the_cache_takes_the_bytes_that_it_says) {
     EXPECT_EQ(h.model().memory().kv_bytes_per_token, 2 * tiny.layers * tiny.kv_heads * vector) << kv_name;
     EXPECT_EQ(h.model().memory().kv_bytes, h.model().memory().kv_bytes_per_token * 1024) << kv_name;
     EXPECT_EQ(h.model().info().kv_format, kv_name);
-    EXPECT_EQ(h.model().info().cache_groups[0].kv_bytes_per_token, h.model().memory().kv_bytes_per_token) << kv_name;
+    const CacheGroupInfo& group = h.model().info().cache_groups[0];
+    EXPECT_EQ(group.block_bytes, h.model().memory().kv_bytes_per_token * group.block_tokens) << kv_name;
     EXPECT_EQ(find_kv_format(kv_name), kv);
   }
   EXPECT_FALSE(find_kv_format("int4"));
@@ -268,7 +269,8 @@ std::vector<float> last_row(Model& model, const Stream& s) {
 
 // What save, restore and the disk tier rest on: a block's bytes are all there is to it, wherever it lies, in every format.
 TEST(Model, blocks_carried_to_another_model_object_continue_with_the_same_bits) {
-  for (const KvFormat kv : {KvFormat::f32, KvFormat::f16, KvFormat::bf16, KvFormat::int8}) {
+  for (const auto& [kv, kv_name, dtype] : kKvFormats) {
+    SCOPED_TRACE(kv_name);
     const io::testing::ScratchFolder scratch;
     const TinyModel tiny;
     const std::string path = folder_of(scratch, tiny);

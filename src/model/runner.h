@@ -46,7 +46,6 @@ struct CacheGroupInfo {
   int block_tokens = 0;
   int window = 0;  // 0: every position is kept
   int n_blocks = 0;
-  std::int64_t kv_bytes_per_token = 0;  // of all its layers, scales included
   std::int64_t block_bytes = 0;  // of one block, all layers: what read_blocks gives
 };
 

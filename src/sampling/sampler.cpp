@@ -145,19 +145,18 @@ float clean_peak(std::span<float> logits, const Scratch& scratch) {
 /// All weights, in one pass over the row where an estimate serves for its peak. A peak of -inf: there are none.
 struct WeighedRow {
   Scale scale;
-  float bound;
-  Bounds near_cut;
+  Bounds near_cut;  // sums.from_bound is of the first of them on
   Weighed sums;
 };
 WeighedRow weigh_row(std::span<float> logits, const Params& params, const Scratch& scratch) {
-  WeighedRow row{{0, rate_of(params.temperature)}, kForever, {kForever, kForever, kForever, kForever}, {}};
+  WeighedRow row{{0, rate_of(params.temperature)}, {kForever, kForever, kForever, kForever}, {}};
   const auto weigh_on = [&](float reference) {
     row.scale.reference = reference;
-    row.sums = weigh(logits, row.scale, row.bound, scratch.weights, scratch.chunk_sums, scratch.chunk_peaks);
+    row.sums = weigh(logits, row.scale, row.near_cut[0], scratch.weights, scratch.chunk_sums, scratch.chunk_peaks);
   };
   if (logits.size() >= kLeastForEstimate) {
     const Estimate guess = estimate(logits, row.scale.rate, params.top_p);
-    if (params.top_p < 1) row.near_cut = guess.near_cut, row.bound = guess.near_cut[0];
+    if (params.top_p < 1) row.near_cut = guess.near_cut;
     if (guess.peak > kNever) {  // else most are masked
       weigh_on(guess.peak);
       const Peak& peak = row.sums.peak;
@@ -183,7 +182,7 @@ TokenId draw_any(std::span<const float> logits, const WeighedRow& row, const Par
   const float peak = row.sums.peak.logit, least_weight = params.min_p * two_to_minus((row.scale.reference - peak) * row.scale.rate);
   const TokenId token = draw(logits, Kept(kNever, last, 0), total, uniform(key), scratch);
   const auto in_top_p = [&] {
-    if (params.top_p == 1 || (at(logits, token) >= row.bound && row.sums.from_bound < mass)) return true;
+    if (params.top_p == 1 || (at(logits, token) >= row.near_cut[0] && row.sums.from_bound < mass)) return true;
     return kept_sum(logits, scratch.weights, Kept(at(logits, token), token - 1, 0), scratch.chunk_sums) < mass;  // of all better ones
   };
   if (at(scratch.weights, token) >= least_weight && in_top_p()) return token;

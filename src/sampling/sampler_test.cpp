@@ -158,7 +158,7 @@ TEST(Sample, a_large_vocabulary_gives_what_sorting_it_gives) {
         EXPECT_TRUE(filtered) << "token " << got << " was drawn twice";
       }
       const bool draws_once = c.params.top_k > 0 || (c.params.top_p == 1 && c.params.min_p == 0);
-      EXPECT_EQ(draws_once && second > 0, false);
+      EXPECT_FALSE(draws_once && second > 0);
     }
   }
 }

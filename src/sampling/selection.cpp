@@ -42,9 +42,9 @@ struct Bracket {
     return {at(part - 1.0 / 32), at(part + 1.0 / 32), 0, 0};
   }
 
-  /// Where the cut is if its tokens weigh the same, by a sample of them: two logits, and between those one with the float
-  /// behind it, so that a logit that many tokens share is alone in the bracket after one look. One of them narrows any
-  /// bracket of more than one value, so a search that goes on with them ends.
+  /// Where the cut is if its tokens weigh the same, by a sample of them: two logits, and between those one with the
+  /// float behind it, so that a logit that many tokens share is alone in the bracket after one look. One of them
+  /// narrows any bracket of more than one value, so a search that goes on with them ends.
   Bounds by_sample(std::span<const float> logits, double mass) const {
     constexpr std::size_t kLooks = 2048;
     std::array<float, kLooks> sample;
@@ -58,11 +58,13 @@ struct Bracket {
     }
     if (n == 0) return fifths();
     const auto rank = [&](double place) {  // falling
-      const auto nth = sample.begin() + std::clamp<std::ptrdiff_t>(static_cast<std::ptrdiff_t>(place), 0, static_cast<std::ptrdiff_t>(n) - 1);
+      const auto nth = sample.begin() + std::clamp<std::ptrdiff_t>(static_cast<std::ptrdiff_t>(place), 0,
+                                                                   static_cast<std::ptrdiff_t>(n) - 1);
       std::nth_element(sample.begin(), nth, sample.begin() + static_cast<std::ptrdiff_t>(n), std::greater{});
       return *nth;
     };
-    const double part = part_above(mass), place = part * static_cast<double>(n), reach = 1 + 3 * std::sqrt(place * (1 - part));
+    const double part = part_above(mass), place = part * static_cast<double>(n),
+                 reach = 1 + 3 * std::sqrt(place * (1 - part));
     const float middle = rank(place);
     return {rank(place - reach), std::nextafter(middle, kInfinity), middle, rank(place + reach)};
   }
@@ -70,18 +72,19 @@ struct Bracket {
 
 }  // namespace
 
-std::span<TokenId> select_best(std::span<const float> logits, std::span<float> chunk_peaks, int n, std::span<TokenId> tokens) {
+std::span<TokenId> select_best(std::span<const float> logits, std::span<float> chunk_peaks, int n,
+                               std::span<TokenId> tokens) {
   constexpr std::size_t kFew = 4096;
   const auto wanted = static_cast<std::size_t>(n), enough = std::max(4 * wanted, kFew);
   // n chunks have a logit of at least the n-th best peak, so the n best tokens are not under it.
   float bar = kLowest;
-  const float peak = *std::ranges::max_element(chunk_peaks);
   if (wanted <= chunk_peaks.size()) {
     std::ranges::nth_element(chunk_peaks, chunk_peaks.begin() + n - 1, std::greater{});
     bar = std::max(bar, chunk_peaks[wanted - 1]);
   }
   std::size_t found = find_between(logits, bar, kInfinity, enough, tokens);
   if (found >= enough) {  // many chunks alike, or many tokens; or most of the best in few chunks
+    const float peak = *std::ranges::max_element(chunk_peaks);
     Bracket bracket{bar, std::nextafter(peak, kInfinity), static_cast<double>(logits.size()), 0};
     const auto mass = static_cast<double>(n);
     while (!bracket.one_value() && bracket.sum_low - bracket.sum_high > static_cast<double>(enough)) {
@@ -132,7 +135,7 @@ Cut find_mass(std::span<const float> logits, std::span<const float> weights, std
 Estimate estimate(std::span<const float> logits, float rate, double share) {
   constexpr std::size_t kTogether = 16, kStride = 64 * kTogether;
   constexpr int kBinsPerUnit = 128, kUnits = 24, kBins = kUnits * kBinsPerUnit;
-  constexpr double kBinToBin = 0.99459942348363317565;  // 2^(-1/128)
+  constexpr double kBinToBin = 0.99459942348363317565;  // 2^(-1 / kBinsPerUnit); written out: the same on every machine
   Estimate out{-kInfinity, {}};
   const auto for_sample = [&](auto&& body) {
     for (std::size_t begin = 0; begin + kTogether <= logits.size(); begin += kStride)
@@ -160,13 +163,15 @@ Estimate estimate(std::span<const float> logits, float rate, double share) {
   return out;
 }
 
-Nucleus find_nucleus(std::span<const float> logits, std::span<const float> weights, const Scale& scale, float peak, double share,
-                     double total, const Bounds& near_cut, std::span<double> chunk_sums, std::span<TokenId> tokens) {
+Nucleus find_nucleus(std::span<const float> logits, std::span<const float> weights, const Scale& scale, float peak,
+                     double share, double total, const Bounds& near_cut, std::span<double> chunk_sums,
+                     std::span<TokenId> tokens) {
   constexpr std::size_t kFew = 512;
   const double mass = share * total;
   // Weights end at a distance of 127.
   Bracket bracket{std::max(scale.reference - 128 / scale.rate, kLowest), std::nextafter(peak, kInfinity), total, 0};
-  if (logits.size() > kFew) bracket.narrow(near_cut, sums_from(logits, weights, near_cut), mass);
+  if (logits.size() > kFew && std::isfinite(near_cut[0]))
+    bracket.narrow(near_cut, sums_from(logits, weights, near_cut), mass);
 
   double sum = 0;
   std::span<TokenId> undecided;
@@ -178,7 +183,8 @@ Nucleus find_nucleus(std::span<const float> logits, std::span<const float> weigh
   bool found = false;
   for (int round = 0; !found; ++round) {
     // None of the undecided has less weight than the lowest would.
-    const double most = (bracket.sum_low - bracket.sum_high) / two_to_minus((scale.reference - bracket.low) * scale.rate);
+    const double most =
+        (bracket.sum_low - bracket.sum_high) / two_to_minus((scale.reference - bracket.low) * scale.rate);
     if (bracket.one_value() || logits.size() <= kFew || most <= kFew) {
       look(bracket);
       break;
@@ -200,7 +206,8 @@ Nucleus find_nucleus(std::span<const float> logits, std::span<const float> weigh
   Cut cut;
   if (bracket.one_value()) {  // equals: by id
     std::size_t last = 0;
-    for (double left = mass - sum; last + 1 < undecided.size() && left > weight_of(undecided[last]); ++last) left -= weight_of(undecided[last]);
+    for (double left = mass - sum; last + 1 < undecided.size() && left > weight_of(undecided[last]); ++last)
+      left -= weight_of(undecided[last]);
     cut = {bracket.low, undecided[last]};
   } else {
     cut = find_mass(logits, weights, undecided, mass - sum);

@@ -50,7 +50,7 @@ Estimate estimate(std::span<const float> logits, float rate, double share);
 /// of those. row_loops.h says in which order sums are made.
 ///
 ///   weights     [vocab]; `total` and `peak` are what weigh() gave with them
-///   near_cut    where to look first
+///   near_cut    where to look first; infinite: nowhere
 ///   chunk_sums  out, [chunks]: of the weights within
 ///   tokens      scratch memory, [vocab]
 struct Nucleus {

@@ -61,7 +61,7 @@ class FakeRunner : public model::Runner {
              .max_step_tokens = options_.step_tokens,
              .max_step_outputs = options_.step_outputs,
              .max_slices = options_.slices,
-             .cache_groups = {{options_.block_tokens, 0, options_.blocks, sizeof(TokenId), options_.block_tokens * std::int64_t{sizeof(TokenId)}}},
+             .cache_groups = {{options_.block_tokens, 0, options_.blocks, options_.block_tokens * std::int64_t{sizeof(TokenId)}}},
              .kv_format = "tokens",
              .fingerprint = options_.fingerprint};
     cache_.assign(static_cast<std::size_t>(options_.blocks * options_.block_tokens), -1);

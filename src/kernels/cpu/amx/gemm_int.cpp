@@ -130,7 +130,8 @@ void gemm(GemmIntArgs p, void (*fewer_rows)(const GemmIntArgs&)) {
   const int64_t all = p.rows, rows = all / kRows * kRows;
   if (rows > 0) {
     p.rows = rows;
-    configure(tile_config < kFormat.group == 16 ? 2 : 1 > ());
+    constexpr int kParts = kFormat.group == 16 ? 2 : 1;
+    configure(tile_config<kParts>());
     many_rows<kFormat>(p, multiply_tiles, kRows);
     release();
   }

@@ -124,7 +124,7 @@ void wide_rows(const Wide& p, int panels, int64_t row) {
   panels == 2 ? wide_tile<MR, 2>(p, row) : wide_tile<MR, 1>(p, row);
 }
 
-/// bf16 values [begin, end) of a row as f32.
+/// `count` bf16 values as f32.
 void widen_row(const std::uint16_t* x, int64_t count, float* out) {
   for (int64_t i = 0; i < count; i += 16) store_upto(out + i, count - i, Bf16::load_first(x + i, count - i));
 }

@@ -50,7 +50,7 @@ void quantize_one(const float* x, std::int8_t* q, float* scale, std::int16_t* su
   sum[1] = static_cast<std::int16_t>(sum_lanes(_mm512_cvtepi32_ps(q1)));
 }
 
-constexpr int kEight = 8;
+constexpr int kBlocksAtOnce = 8;
 
 /// Quarters of a and b: two halves of each beside each other. Upper = 0: the lower halves, else the upper ones.
 template <int kUpper>
@@ -71,7 +71,7 @@ __m512 max_quarters(__m512 a, __m512 b) {
 }
 
 /// The largest lane of each of eight vectors.
-__m256 max_of_each(const __m512 (&m)[kEight]) {
+__m256 max_of_each(const __m512 (&m)[kBlocksAtOnce]) {
   const __m512 a = max_quarters(max_halves(m[0], m[1]), max_halves(m[2], m[3]));  // quarter i: what is left of m[i]
   const __m512 b = max_quarters(max_halves(m[4], m[5]), max_halves(m[6], m[7]));
   const __m512 two = _mm512_max_ps(_mm512_shuffle_ps(a, b, 0x44), _mm512_shuffle_ps(a, b, 0xEE));
@@ -82,12 +82,12 @@ __m256 max_of_each(const __m512 (&m)[kEight]) {
 
 /// Eight blocks at a time: what is one number a block (largest magnitude, division, sums) is made for all at once.
 void quantize_eight(const float* x, std::int8_t* q, float* scale, std::int16_t* sum) {
-  __m512 most[kEight];
+  __m512 most[kBlocksAtOnce];
 #pragma GCC unroll 8
-  for (int b = 0; b < kEight; ++b) most[b] = larger_half(x + b * 32);
+  for (int b = 0; b < kBlocksAtOnce; ++b) most[b] = larger_half(x + b * 32);
   const __m256 amax = max_of_each(most), full = _mm256_set1_ps(127.0f);
   const __m256 some = _mm256_cmp_ps(amax, _mm256_setzero_ps(), _CMP_GT_OQ);
-  alignas(32) float inverse[kEight];
+  alignas(32) float inverse[kBlocksAtOnce];
   _mm256_store_ps(inverse, _mm256_and_ps(some, _mm256_div_ps(full, amax)));
   const __m256 kept = _mm256_castsi256_ps(_mm256_set1_epi32(~3));  // as activation_scale
   _mm256_storeu_ps(scale, _mm256_and_ps(_mm256_div_ps(amax, full), kept));
@@ -121,7 +121,8 @@ void rms_norm_f32(const RmsNormArgs& p) {
 void quantize_q8(const QuantizeArgs& p) {
   const int64_t blocks = p.rows * (p.k / 32);
   int64_t b = 0;
-  for (; b + kEight <= blocks; b += kEight) quantize_eight(p.x + b * 32, p.q + b * 32, p.scale + b, p.sum + b * 2);
+  for (; b + kBlocksAtOnce <= blocks; b += kBlocksAtOnce)
+    quantize_eight(p.x + b * 32, p.q + b * 32, p.scale + b, p.sum + b * 2);
   for (; b < blocks; ++b) quantize_one(p.x + b * 32, p.q + b * 32, p.scale + b, p.sum + b * 2);
 }
 
