@@ -135,7 +135,7 @@ TEST_F(KvCases, O9_5_two_thousand_requests_leave_no_block_used) {
   const auto end_oldest = [&] {
     answered += collect(open.front()).answer.ids.size() == 3;
     open.erase(open.begin());
-    const engine::CacheSnapshot now = engine->cache();
+    const sched::CacheState now = engine->cache();
     EXPECT_EQ(now.pools[0].used + now.pools[0].cached + now.pools[0].free, kPool);
     EXPECT_LE(now.pools[0].used, 2 * kAtOnce);
   };

@@ -1,6 +1,7 @@
 // Several answers to one prompt. The first is a sequence like any other; the others wait until it draws its first token.
 // They draw theirs from the same row, each with its own stream, and become forks of it: the prompt's blocks are shared, and
-// the last one is copied when somebody writes to it. When the first ends before that, the next one takes its place.
+// the last one is copied when somebody writes to it. When the first ends before that, the next one
+// computes the prompt in its place; in the line it is a new arrival.
 
 #include <algorithm>
 #include <utility>
@@ -32,16 +33,16 @@ void Engine::Loop::fork_answers(SeqId first, std::size_t row, Microseconds now) 
   LiveRequest& parent = *live_.at(first);
   const Microseconds started_us = parent.started_us();
   const int prompt_tokens = parent.usage().prompt_tokens;
+  {
+    const std::lock_guard lock(mutex_);
+    leave_line(static_cast<int>(others.size()), 0, now);  // the prompt's tokens left with the first
+  }
   for (std::size_t i = 0; i < others.size(); ++i) {
     LiveRequest& live = *live_.at(others[i]);
     sampling::Sampled drawn = draws_.take_answer(row, i);
     scheduler_.fork(first, others[i], prompt_tokens, std::span(&drawn.token, 1));
     live.start(started_us);
     metrics_.queue_us.record(static_cast<std::uint64_t>(live.usage().queue_us));
-    {
-      const std::lock_guard lock(mutex_);
-      leave_line(1, live.queued_tokens(), now);
-    }
     count_prompt(others[i], live);
     deliver(others[i], live, std::move(drawn), now);
   }

@@ -42,6 +42,20 @@ TEST_F(Answers, four_of_one_prompt_compute_it_once_and_are_those_of_solo_runs) {
   }
 }
 
+TEST_F(Answers, only_the_one_that_computes_the_prompt_says_where_it_diverged) {  // A16
+  start();
+  Request known = long_story(1), request = long_story(2);
+  request.prompt[30] = known.prompt[30] == 20 ? 21 : 20;
+  Handle first = submit(known);
+  (void)read_all(first);
+  auto handles = submit_n(request, 3);
+  for (std::size_t i = 0; i < handles.size(); ++i) {
+    const Answer got = read_all(handles[i]);
+    EXPECT_EQ(got.cache.diverged_at, i == 0 ? 30 : -1) << i;
+    if (i > 0) { EXPECT_EQ(got.cache.cached, 45) << i; }
+  }
+}
+
 TEST_F(Answers, greedy_ones_are_equal_and_drawn_ones_differ) {
   start();
   Request request = long_story();
@@ -113,7 +127,7 @@ TEST_F(Answers, a_number_that_makes_no_sense_is_refused_and_each_counts_in_the_q
   EXPECT_EQ(message(long_story(), 0), "0 answers, expected 1 to 128");
   EXPECT_EQ(message(long_story(), 129), "129 answers, expected 1 to 128");
   EXPECT_EQ(message(long_story(0), 2), "2 answers of no new tokens");
-  EXPECT_EQ(message(long_story(), 5), "0 requests are waiting, at most 4 may");
+  EXPECT_EQ(message(long_story(), 5), "5 answers were asked for, at most 4 requests may wait");
   Request rows = long_story();
   rows.prompt_rows = model::Outputs::all;
   rows.row_sink = [](auto...) {};
@@ -122,7 +136,7 @@ TEST_F(Answers, a_number_that_makes_no_sense_is_refused_and_each_counts_in_the_q
 
 TEST_F(Answers, the_cache_can_be_looked_into_at_any_time) {  // A28
   start({.step_time = 1ms});
-  CacheSnapshot before = engine_->cache();  // of an idle engine
+  sched::CacheState before = engine_->cache();  // of an idle engine
   ASSERT_EQ(before.pools.size(), 1u);
   EXPECT_EQ(before.pools[0].free, 64);
   EXPECT_TRUE(before.sequences.empty());
@@ -134,7 +148,7 @@ TEST_F(Answers, the_cache_can_be_looked_into_at_any_time) {  // A28
       ASSERT_TRUE(event);
       n += event->tokens.size();
     }
-  const CacheSnapshot now = engine_->cache();
+  const sched::CacheState now = engine_->cache();
   const auto& pool = now.pools[0];
   EXPECT_EQ(pool.free + pool.used + pool.cached, pool.blocks);
   EXPECT_EQ(pool.shared, 11);  // 44 of 45 prompt tokens; the last block was copied

@@ -179,6 +179,17 @@ TEST_F(CacheFile, evicted_blocks_come_back_from_the_disk) {
   EXPECT_EQ(m.prompt_tokens_total.value(), m.computed_tokens_total.value() + m.cached_tokens_total.value());
 }
 
+TEST_F(CacheFile, a_request_for_each_prompt_row_uses_no_blocks_and_waits_for_none) {
+  start_with_disk(64);
+  (void)ask(ask_about(1, 30));
+  start_with_disk(64);
+  Request rows = ask_about(1, 30, 1);
+  rows.prompt_rows = model::Outputs::all;
+  rows.row_sink = [](int, std::span<const float>, int) {};
+  EXPECT_EQ(ask(std::move(rows)).usage.cached_tokens, 0);
+  EXPECT_EQ(disk().loaded_total.value(), 0u);
+}
+
 TEST_F(CacheFile, the_tail_from_the_disk_does_not_push_out_the_head_in_memory) {
   start_with_disk(/*blocks=*/12);
   const Request first = ask_about(1, 30);  // leaves 8 blocks

@@ -60,7 +60,7 @@ Result<std::vector<Handle>> Engine::submit(Request request, int n) {
   return handles;
 }
 
-CacheSnapshot Engine::cache() { return loop_->cache(); }
+sched::CacheState Engine::cache() { return loop_->cache(); }
 
 int Engine::drain(std::chrono::milliseconds timeout) { return loop_->drain(timeout); }
 Result<int> Engine::save(std::span<const TokenId> tokens, const std::string& path, const std::string& cache_salt) { return loop_->save(tokens, path, cache_salt); }

@@ -93,7 +93,6 @@ struct Event {
 };
 
 /// Pools, sharing, and what is reserved and holds nothing; in counts. Sequences are numbered as they came.
-using CacheSnapshot = sched::CacheState;
 
 class EventChannel;
 
@@ -169,8 +168,8 @@ class Engine {
   Result<std::vector<Handle>> submit(Request request, int n);
   static constexpr int kMostAnswers = 128;
 
-  /// Any thread: how the KV cache is filled now, between two steps.
-  CacheSnapshot cache();
+  /// Any thread but the engine's own (a row sink runs there): how the KV cache is filled now, between two steps.
+  sched::CacheState cache();
 
   /// No new requests; waits until the running ones have ended, at most `timeout`, then cancels the rest.
   /// Returns how many were cut.

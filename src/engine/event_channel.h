@@ -24,7 +24,7 @@ class EventChannel {
   /// Client thread; see Handle::next.
   std::optional<Event> next(std::chrono::milliseconds timeout);
 
-  /// Any thread. The engine looks before each step; while a request is open the engine is never parked.
+  /// Any thread. The engine looks before each step, and every 10 ms while requests wait for the disk only.
   void cancel() { cancelled_.store(true, std::memory_order_relaxed); }
   bool cancelled() const { return cancelled_.load(std::memory_order_relaxed); }
 

@@ -122,23 +122,27 @@ void KvDisk::scan() {
   }
   std::ranges::sort(found, [](const Found& a, const Found& b) { return std::tie(a.time, a.file.name) < std::tie(b.time, b.file.name); });
   const std::lock_guard lock(mutex_);
-  files_.clear(), index_.clear(), bytes_ = 0;
+  files_.clear(), index_.clear(), set_bytes(0);
   for (Found& one : found) add(std::move(one.file));
-  metrics_.bytes.set(bytes_);
 }
 
-/// The mutex is held: here and in forget().
+/// The mutex is held: here, in add() and in forget().
+void KvDisk::set_bytes(std::int64_t bytes) {
+  bytes_ = bytes;
+  metrics_.bytes.set(bytes);
+}
+
 void KvDisk::add(File file) {
   if (file.key)
     if (const auto known = index_.find(*file.key); known != index_.end()) forget(known->second);
-  bytes_ += file.bytes;
+  set_bytes(bytes_ + file.bytes);
   files_.push_back(std::move(file));
   if (files_.back().key) index_[*files_.back().key] = std::prev(files_.end());
 }
 
 void KvDisk::forget(Files::iterator file) {
   if (file->key) index_.erase(*file->key);
-  bytes_ -= file->bytes;
+  set_bytes(bytes_ - file->bytes);
   files_.erase(file);
 }
 
@@ -215,19 +219,19 @@ void KvDisk::write(const KvBlock& block) {
   metrics_.written_total.add();
   const std::lock_guard lock(mutex_);
   add({name, bytes, key});
-  metrics_.bytes.set(bytes_);
 }
 
-/// Removes the least recently used files until `bytes` more are within the limit. Others may have added and removed files
-/// since the last look, so it looks again first.
+/// When `bytes` more are beyond the limit, removes the least recently used files. Others may have added and removed files since
+/// the last look, so it looks again first; and makes more room than is needed, so that a full folder is not looked through
+/// for each block.
 void KvDisk::make_room(std::int64_t bytes) {
-  const auto full = [&] {
+  const auto beyond = [&](std::int64_t most_bytes) {
     const std::lock_guard lock(mutex_);
-    return bytes_ + bytes > options_.most_bytes;
+    return bytes_ + bytes > most_bytes;
   };
-  if (!full()) return;
+  if (!beyond(options_.most_bytes)) return;
   scan();
-  while (full()) {
+  while (beyond(options_.most_bytes - options_.most_bytes / 16)) {
     std::string oldest;
     {
       const std::lock_guard lock(mutex_);
@@ -266,7 +270,6 @@ std::optional<KvBlock> KvDisk::load(int group, const kv::BlockContent& wanted) {
     if (block) files_.splice(files_.end(), files_, known->second);
     else forget(known->second);
   }
-  metrics_.bytes.set(bytes_);
   if (!block) return std::nullopt;
   return *std::move(block);
 }

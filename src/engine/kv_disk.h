@@ -4,7 +4,6 @@
 // files; neither requests nor the pool. Files appear whole under names that say what is in them, so several processes may
 // share a folder; what is damaged is a miss. Writing happens on a thread of its own: put() never waits for the disk.
 
-#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -15,7 +14,6 @@
 #include <string>
 #include <thread>
 #include <unordered_map>
-#include <vector>
 
 #include "base/metrics.h"
 #include "base/result.h"
@@ -95,6 +93,7 @@ class KvDisk {
   std::optional<Key> key_of(const std::string& file) const;
   void scan();
   void add(File file);
+  void set_bytes(std::int64_t bytes);
   void forget(Files::iterator file);
   void write_all_in_line();
   void write(const KvBlock& block);

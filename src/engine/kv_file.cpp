@@ -21,7 +21,6 @@ static_assert(std::endian::native == std::endian::little, "the file's numbers ar
 
 constexpr std::array<char, 8> kMagic = {'M', 'R', 'K', 'V', '\r', '\n', 0, 0};
 constexpr std::uint32_t kVersion = 1;
-constexpr std::uint32_t kMostGroups = 1024;
 constexpr std::uint64_t kMostTokens = std::uint64_t{1} << 30;
 
 struct Head {
@@ -198,7 +197,7 @@ Result<void> KvFileReader::read_header() {
   if (head.fingerprint != shape_.fingerprint)
     return error(Code::unsupported, "'{}' was written by another model, instruction set or version: its fingerprint is {:016x}, this one's {:016x}", path_,
                  head.fingerprint, shape_.fingerprint);
-  if (head.n_groups != shape_.groups.size() || head.n_groups > kMostGroups || head.n_tokens > kMostTokens)
+  if (head.n_groups != shape_.groups.size() || head.n_tokens > kMostTokens)
     return error(Code::corrupt_data, "'{}' has {} cache groups and {} tokens, expected {} groups", path_, head.n_groups, head.n_tokens, shape_.groups.size());
 
   const std::int64_t records_at = shape_.header_bytes(head.n_tokens);

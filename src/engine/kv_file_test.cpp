@@ -3,8 +3,10 @@
 #include "engine/kv_file.h"
 
 #include <gtest/gtest.h>
+#include <xxhash.h>
 
 #include <algorithm>
+#include <cstring>
 #include <numeric>
 
 #include "base/testing/scratch_folder.h"
@@ -99,6 +101,36 @@ TEST(KvFile, a_changed_bit_anywhere_is_noticed) {
       ASSERT_FALSE(read.ok()) << "byte " << at << " bit " << bit;
       EXPECT_EQ(read.error().message.find('\n'), std::string::npos);
     }
+}
+
+/// `bytes` with the number at `at` in its header set, and the header's checksum made right again.
+std::string forged(std::string bytes, std::size_t at, std::uint32_t number) {
+  const std::size_t header = static_cast<std::size_t>(kShape.header_bytes(12)) - sizeof(std::uint64_t);
+  std::memcpy(bytes.data() + at, &number, sizeof number);
+  const std::uint64_t sum = XXH3_64bits(bytes.data(), header);
+  std::memcpy(bytes.data() + header, &sum, sizeof sum);
+  return bytes;
+}
+
+TEST(KvFile, numbers_that_lie_under_a_right_checksum_cost_no_memory_and_are_refused) {
+  constexpr std::size_t kTokensAt = 44, kBlocksAt = 48 + 4;  // of Head; of the first GroupHead
+  const ScratchFolder folder;
+  write(folder.file("a"));
+  const std::string whole = bytes_of_file(folder.file("a"));
+  write_file(folder.file("b"), forged(whole, kBlocksAt, 3));
+  ASSERT_EQ(*read_all(folder.file("b")), 5);  // the forger's checksum is right
+  for (const std::uint32_t n : {0u, 2u, 4u, 1u << 31, 0xffffffffu}) {
+    write_file(folder.file("b"), forged(whole, kBlocksAt, n));
+    EXPECT_FALSE(read_all(folder.file("b")).ok()) << n << " blocks";
+  }
+  for (const std::uint32_t n : {1u << 30, 0xffffffffu}) {
+    std::string other = whole;
+    std::memcpy(other.data() + kTokensAt, &n, sizeof n);
+    write_file(folder.file("b"), other);
+    const auto read = read_all(folder.file("b"));
+    ASSERT_FALSE(read.ok());
+    EXPECT_TRUE(read.error().message.find("cut short") != std::string::npos || read.error().message.find("tokens, expected") != std::string::npos) << read.error().message;
+  }
 }
 
 TEST(KvFile, what_is_of_another_kind_is_refused_with_one_sentence) {

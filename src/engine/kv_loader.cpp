@@ -21,7 +21,7 @@ KvLoader::~KvLoader() {
   thread_.join();
 }
 
-bool KvLoader::push(std::int64_t job, std::vector<Wanted> wanted) {
+bool KvLoader::push(std::int64_t job, std::vector<KvBlock> wanted) {
   {
     const std::lock_guard lock(mutex_);
     if (jobs_.size() >= kMostJobs) return false;
@@ -63,8 +63,8 @@ void KvLoader::run() {
     }
     Loaded piece{job.id, {}, false};
     std::int64_t bytes = 0;
-    for (const Wanted& wanted : job.wanted) {
-      auto block = disk_.load(wanted.group, {wanted.name, wanted.parent, wanted.tokens});
+    for (const KvBlock& wanted : job.wanted) {
+      auto block = disk_.load(wanted.group, wanted.content());
       if (!block) break;
       bytes += disk_.record_bytes(wanted.group);
       piece.blocks.push_back(*std::move(block));

@@ -17,11 +17,6 @@ namespace millrace::engine {
 
 class KvLoader {
  public:
-  struct Wanted {
-    int group = 0;
-    kv::BlockHash name, parent;
-    std::vector<TokenId> tokens;
-  };
   /// Blocks of one job in the order in which they were wanted. The first one that cannot be had ends the job.
   struct Loaded {
     std::int64_t job = 0;
@@ -33,14 +28,14 @@ class KvLoader {
   KvLoader(KvDisk& disk, std::function<void(Loaded)> deliver);
   ~KvLoader();
 
-  /// False when too many jobs are in line: nobody should wait behind them.
-  bool push(std::int64_t job, std::vector<Wanted> wanted);
+  /// `wanted`: blocks without bytes. False when too many jobs are in line: nobody should wait behind them.
+  bool push(std::int64_t job, std::vector<KvBlock> wanted);
   void taken();
 
  private:
   struct Job {
     std::int64_t id = 0;
-    std::vector<Wanted> wanted;
+    std::vector<KvBlock> wanted;
   };
   void run();
   bool hand_over(Loaded loaded);

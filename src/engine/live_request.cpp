@@ -35,9 +35,13 @@ LiveRequest::Counted LiveRequest::count_prompt(int cached, const kv::MissCounts&
 }
 
 void LiveRequest::set_divergence(int position, TokenId own, TokenId known) {
-  cache_.diverged_at = position;
-  cache_.own = tokenizer_->piece(own);
-  cache_.known = tokenizer_->piece(known);
+  try {
+    cache_.own = tokenizer_->piece(own);
+    cache_.known = tokenizer_->piece(known);
+    cache_.diverged_at = position;
+  } catch (const std::exception&) {
+    cache_.own.clear();  // a report that cannot be spelled is no reason for an answer to fail
+  }
 }
 
 void LiveRequest::draw(std::span<float> logits, int position, std::span<std::byte> scratch, sampling::Sampled& sampled) const {

@@ -83,14 +83,16 @@ Result<std::vector<std::shared_ptr<EventChannel>>> Engine::Loop::submit(Request 
   return channels;
 }
 
-CacheSnapshot Engine::Loop::cache() {
-  CacheSnapshot snapshot;
+sched::CacheState Engine::Loop::cache() {
+  sched::CacheState snapshot;
   between_steps([&] { snapshot = scheduler_.cache_state(); });
   return snapshot;
 }
 
 Result<void> Engine::Loop::check_line(int n, int prompt_tokens, Microseconds now) const {
   if (draining_) return error(Code::cancelled, "the engine takes no new requests, it is about to stop");
+  if (n > 1 && n > options_.max_queued)
+    return error(Code::invalid_argument, "{} answers were asked for, at most {} requests may wait", n, options_.max_queued);
   const int requests = n_queued_ + n - options_.max_queued;
   const std::int64_t tokens = n_queued_ == 0 ? 0 : queued_tokens_ + prompt_tokens - options_.max_queued_tokens;
   if (requests <= 0 && tokens <= 0) return {};
@@ -164,7 +166,7 @@ void Engine::Loop::run() {
   keep_cached();
 }
 
-/// Parks while there is nothing to do. False when the engine stops.
+/// Sleeps while there is nothing to do. False when the engine stops.
 bool Engine::Loop::take_inbox() {
   if (live_.empty()) counted_until_us_ = 0;
   std::vector<Arrival> arrivals;
@@ -173,7 +175,7 @@ bool Engine::Loop::take_inbox() {
   bool stopping = false;
   {
     std::unique_lock lock(mutex_);
-    const auto some = [&] { return has_work(); };
+    const auto some = [&] { return !live_.empty() || !inbox_.empty() || !loaded_.empty() || !tasks_.empty() || stop_; };
     if (parked_.empty()) work_.wait(lock, some);
     else work_.wait_for(lock, std::chrono::milliseconds(10), some);  // somebody may give up waiting for the disk
     arrivals.swap(inbox_);
@@ -187,9 +189,6 @@ bool Engine::Loop::take_inbox() {
   for (const auto& task : tasks) task();
   return !stopping;
 }
-
-/// The mutex is held.
-bool Engine::Loop::has_work() const { return !live_.empty() || !inbox_.empty() || !loaded_.empty() || !tasks_.empty() || stop_; }
 
 SeqId Engine::Loop::next_id() {
   do { last_id_ = (last_id_ + 1) & 0x7fffffff; } while (live_.contains({last_id_}));
@@ -212,17 +211,12 @@ void Engine::Loop::start(Arrival arrival) {
 
 std::uint64_t Engine::Loop::salt_of(const std::string& cache_salt, int adapter) const { return kv::salt_of(info().fingerprint, adapter, cache_salt); }
 
-sched::SequenceSpec Engine::Loop::spec_of(const Request& request) const {
-  sched::SequenceSpec spec = sequence_spec(request);
-  spec.shares = options_.prefix_sharing;
-  spec.salt = salt_of(request.cache_salt, spec.adapter);
-  return spec;
-}
-
 void Engine::Loop::start_sequence(SeqId id, std::vector<TokenId> prompt) {
-  const LiveRequest* live = live_.at(id).get();
-  sched::SequenceSpec spec = spec_of(live->request());
-  spec.arrival_us = live->submitted_us();
+  const LiveRequest& live = *live_.at(id);
+  sched::SequenceSpec spec = sequence_spec(live.request());
+  spec.shares = options_.prefix_sharing;
+  spec.salt = salt_of(live.request().cache_salt, spec.adapter);
+  spec.arrival_us = live.submitted_us();
   spec.prompt = std::move(prompt);
   const auto added = scheduler_.add(id, std::move(spec));
   MILLRACE_CHECK(added.ok(), "a checked request was refused: " + added.error().message);

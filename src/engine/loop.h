@@ -1,8 +1,8 @@
 #pragma once
 
 // The engine's thread. It owns scheduler, cache tables, runner and every open request; other threads reach it through
-// the inbox, which with its counts is the only thing the mutex guards: no lock is held while a step runs. It is parked
-// while nothing is open.
+// the inbox, which with its counts is the only thing the mutex guards: no lock is held while a step runs. It sleeps
+// while nothing is open. *Parked* are requests that wait for blocks from the disk.
 
 #include <condition_variable>
 #include <functional>
@@ -34,7 +34,7 @@ class Engine::Loop {
 
   // Any thread; see Engine.
   Result<std::vector<std::shared_ptr<EventChannel>>> submit(Request request, int n);
-  CacheSnapshot cache();
+  sched::CacheState cache();
   int drain(std::chrono::milliseconds timeout);
   Result<int> save(std::span<const TokenId> tokens, const std::string& path, const std::string& cache_salt);
   Result<int> restore(const std::string& path, const std::string& cache_salt);
@@ -54,18 +54,16 @@ class Engine::Loop {
   void join_line(int n, int prompt_tokens, Microseconds now);
   void leave_line(int requests, std::int64_t prompt_tokens, Microseconds now);
   Result<void> check_line(int n, int prompt_tokens, Microseconds now) const;
-  // loop_cache.cpp, any thread: runs `task` on the engine thread between two steps and waits for it.
+  std::uint64_t salt_of(const std::string& cache_salt, int adapter = 0) const;
+  // loop_cache.cpp, any thread but the engine's: runs `task` on the engine thread between two steps and waits for it.
   void between_steps(const std::function<void()>& task);
 
   // The engine thread from here on.
   void run();
   bool take_inbox();
-  bool has_work() const;
   void add(Arrival arrival);
   void start(Arrival arrival);
   SeqId next_id();
-  std::uint64_t salt_of(const std::string& cache_salt, int adapter = 0) const;
-  sched::SequenceSpec spec_of(const Request& request) const;
   void start_sequence(SeqId id, std::vector<TokenId> prompt);
   void sweep();
   void end(SeqId id, Finish reason, std::optional<Error> error = std::nullopt);
@@ -73,11 +71,11 @@ class Engine::Loop {
 
   // loop_cache.cpp
   bool park(Arrival& arrival);
-  std::vector<KvLoader::Wanted> wanted_from_disk(std::span<const TokenId> prompt, std::uint64_t salt) const;
+  std::vector<KvBlock> wanted_from_disk(std::span<const TokenId> prompt, std::uint64_t salt) const;
   void use(KvLoader::Loaded loaded);
   void unpark(const std::function<bool(const Arrival&)>& which);
-  std::optional<KvBlock> copy_of(int group, const kv::BlockContent& content) const;
-  bool adopt(const KvBlock& block);
+  KvBlock read_block(int group, BlockId id, const kv::BlockContent& content) const;
+  void adopt(const KvBlock& block);
   void keep_evicted();
   void keep_cached();
 
@@ -89,15 +87,15 @@ class Engine::Loop {
   bool hand_out_rows(const sched::Slice& slice, std::span<const float> rows, int width);
   void settle(const sched::Slice& slice, sampling::Sampled sampled, Microseconds now);
   void deliver(SeqId id, LiveRequest& live, sampling::Sampled sampled, Microseconds now);
+  void count_prompt(SeqId id, LiveRequest& live);
+  void count_time(Microseconds begun_us, Microseconds ran_us, Microseconds step_us);
+  void report_divergence(SeqId id, LiveRequest& live);
 
   // answers.cpp: several answers to one prompt
   void add_answers(SeqId first, const Arrival& arrival);
   void draw_answers(const sched::Slice& slice);
   void fork_answers(SeqId first, std::size_t row, Microseconds now);
   bool leave_answers(SeqId id);
-  void count_prompt(SeqId id, LiveRequest& live);
-  void count_time(Microseconds begun_us, Microseconds ran_us, Microseconds step_us);
-  void report_divergence(SeqId id, LiveRequest& live);
 
   const std::unique_ptr<model::Runner> runner_;
   const text::Tokenizer& tokenizer_;

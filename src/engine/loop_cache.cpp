@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-#include "base/log.h"
+#include "base/check.h"
 #include "engine/loop.h"
 
 namespace millrace::engine {
@@ -28,9 +28,16 @@ std::vector<Place> places_of(const model::RunnerInfo& info, int tokens, int bloc
   return out;
 }
 
+std::vector<int> blocks_of_groups(std::span<const Place> places, std::size_t n_groups) {
+  std::vector<int> out(n_groups);
+  for (const Place& place : places) ++out[static_cast<std::size_t>(place.group)];
+  return out;
+}
+
 }  // namespace
 
 void Engine::Loop::between_steps(const std::function<void()>& task) {
+  MILLRACE_CHECK(std::this_thread::get_id() != thread_.get_id(), "the engine's own thread would wait for itself");
   const auto done = std::make_shared<std::promise<void>>();  // the engine may still hold it when the waiter has left
   {
     const std::lock_guard lock(mutex_);
@@ -52,8 +59,7 @@ Result<int> Engine::Loop::save(std::span<const TokenId> tokens, const std::strin
   const int block_tokens = groups_.block_tokens();
   const auto contents = contents_of(prefix, block_tokens, salt);
   const auto places = places_of(info(), held, block_tokens);
-  std::vector<int> n_blocks(info().cache_groups.size());
-  for (const Place& place : places) ++n_blocks[static_cast<std::size_t>(place.group)];
+  const auto n_blocks = blocks_of_groups(places, info().cache_groups.size());
 
   const KvShape shape = KvShape::of(info());
   MILLRACE_TRY(writer, KvFileWriter::create(path, shape, prefix, n_blocks));
@@ -62,10 +68,11 @@ Result<int> Engine::Loop::save(std::span<const TokenId> tokens, const std::strin
     bool whole = true;
     between_steps([&] {
       for (std::int64_t bytes = 0; whole && at != places.end() && bytes < kPieceBytes; ++at) {
-        auto block = copy_of(at->group, contents[static_cast<std::size_t>(at->block)]);
-        whole = block.has_value();
+        const kv::BlockContent& content = contents[static_cast<std::size_t>(at->block)];
+        const auto id = groups_.pool(at->group).find(content);
+        whole = id.has_value();
         bytes += shape.record_bytes(at->group);
-        if (whole) piece.push_back(*std::move(block));
+        if (whole) piece.push_back(read_block(at->group, *id, content));
       }
     });
     if (!whole) return error(Code::exhausted, "saving '{}': the KV cache gave up blocks of the prefix meanwhile", path);
@@ -82,8 +89,7 @@ Result<int> Engine::Loop::restore(const std::string& path, const std::string& ca
   const auto tokens = reader.tokens();
   const auto contents = contents_of(tokens, shape.block_tokens, salt);
   const auto places = places_of(info(), static_cast<int>(tokens.size()), shape.block_tokens);
-  std::vector<int> n_blocks(shape.groups.size());
-  for (const Place& place : places) ++n_blocks[static_cast<std::size_t>(place.group)];
+  const auto n_blocks = blocks_of_groups(places, shape.groups.size());
   for (int g = 0; g < static_cast<int>(n_blocks.size()); ++g)
     if (tokens.size() % static_cast<std::size_t>(shape.block_tokens) != 0 || reader.n_blocks(g) != n_blocks[static_cast<std::size_t>(g)])
       return error(Code::corrupt_data, "'{}' has {} blocks for {} tokens, expected {}", path, reader.n_blocks(g), tokens.size(), n_blocks[static_cast<std::size_t>(g)]);
@@ -99,8 +105,9 @@ Result<int> Engine::Loop::restore(const std::string& path, const std::string& ca
   for (const Place& place : places) MILLRACE_TRY_VOID(read(place));  // all of it is right before any of it is believed
 
   std::vector<int> room(n_blocks.size());
+  int held = 0;
   between_steps([&] {
-    groups_.touch(tokens, salt);
+    held = groups_.touch(tokens, salt);
     for (std::size_t g = 0; g < room.size(); ++g) room[g] = groups_.pool(static_cast<int>(g)).available();
   });
   for (auto at = places.begin(); at != places.end();) {
@@ -113,33 +120,28 @@ Result<int> Engine::Loop::restore(const std::string& path, const std::string& ca
     }
     between_steps([&] {
       for (const KvBlock& block : piece) adopt(block);
-      groups_.touch(tokens, salt);
+      held = groups_.touch(tokens, salt);
     });
   }
-  int held = 0;
-  between_steps([&] { held = groups_.touch(tokens, salt); });
   if (held == 0 && !tokens.empty()) return error(Code::exhausted, "restoring '{}': no block of the KV cache is free", path);
   return held;
 }
 
-std::optional<KvBlock> Engine::Loop::copy_of(int group, const kv::BlockContent& content) const {
-  const auto id = groups_.pool(group).find(content);
-  if (!id) return std::nullopt;
+KvBlock Engine::Loop::read_block(int group, BlockId id, const kv::BlockContent& content) const {
   KvBlock block{group, content.name, content.parent, {content.tokens.begin(), content.tokens.end()}, {}};
   block.bytes.resize(static_cast<std::size_t>(info().cache_groups[static_cast<std::size_t>(group)].block_bytes));
-  runner_->read_blocks(group, {&*id, 1}, block.bytes);
+  runner_->read_blocks(group, {&id, 1}, block.bytes);
   return block;
 }
 
-/// False when every block is in use.
-bool Engine::Loop::adopt(const KvBlock& block) {
-  if (groups_.pool(block.group).find(block.content())) return true;
+/// Nothing when it is there already, or when every block is in use.
+void Engine::Loop::adopt(const KvBlock& block) {
+  if (groups_.pool(block.group).find(block.content())) return;
   const auto id = groups_.take(block.group);
-  if (!id) return false;
+  if (!id) return;
   keep_evicted();  // while its bytes are still those
   runner_->write_blocks(block.group, {&*id, 1}, block.bytes);
   groups_.keep(block.group, *id, block.content());
-  return true;
 }
 
 /// What was evicted since the last call is still in its blocks: before anything writes to them it goes to the disk.
@@ -150,10 +152,7 @@ void Engine::Loop::keep_evicted() {
     for (int i = 0; i < groups_.pool(g).n_evicted(); ++i) {
       const auto [id, content] = groups_.pool(g).evicted(i);
       if (disk.has(g, content.name) || !disk.has_room(g)) continue;
-      KvBlock block{g, content.name, content.parent, {content.tokens.begin(), content.tokens.end()}, {}};
-      block.bytes.resize(static_cast<std::size_t>(info().cache_groups[static_cast<std::size_t>(g)].block_bytes));
-      runner_->read_blocks(g, {&id, 1}, block.bytes);
-      disk.put(std::move(block));
+      disk.put(read_block(g, id, content));
     }
   groups_.clear_evicted();
 }
@@ -173,13 +172,14 @@ void Engine::Loop::keep_cached() {
   std::ranges::reverse(kept);
   for (const auto& [g, id] : kept) {
     disk.wait_for_room(g);
-    if (auto block = copy_of(g, groups_.pool(g).content(id))) disk.put(*std::move(block));
+    disk.put(read_block(g, id, groups_.pool(g).content(id)));
   }
   disk.flush();
 }
 
-/// What of `prompt` memory lacks and the disk has, when that makes a longer prefix; no more than there is room for.
-std::vector<KvLoader::Wanted> Engine::Loop::wanted_from_disk(std::span<const TokenId> prompt, std::uint64_t salt) const {
+/// What of `prompt` memory lacks and the disk has, when that makes a longer prefix; no more than there is room for. Blocks
+/// without bytes.
+std::vector<KvBlock> Engine::Loop::wanted_from_disk(std::span<const TokenId> prompt, std::uint64_t salt) const {
   const KvDisk& disk = *options_.kv_disk;
   const auto& kinds = info().cache_groups;
   const int block_tokens = groups_.block_tokens();
@@ -192,23 +192,22 @@ std::vector<KvLoader::Wanted> Engine::Loop::wanted_from_disk(std::span<const Tok
       every = kinds[static_cast<std::size_t>(g)].window != 0 || in_memory(g, b) || disk.has(g, contents[b].name);
     if (!every) break;
   }
-  std::vector<KvLoader::Wanted> wanted;
+  std::vector<KvBlock> wanted;
   std::vector<int> room;
   for (int g = 0; g < groups_.n_groups(); ++g) room.push_back(groups_.pool(g).available());
   for (const Place& place : places_of(info(), end * block_tokens, block_tokens)) {
     const kv::BlockContent& content = contents[static_cast<std::size_t>(place.block)];
     if (room[static_cast<std::size_t>(place.group)]-- <= 0) continue;  // it would push out the prefix's own head
     if (!in_memory(place.group, static_cast<std::size_t>(place.block)) && disk.has(place.group, content.name))
-      wanted.push_back({place.group, content.name, content.parent, {content.tokens.begin(), content.tokens.end()}});
+      wanted.push_back({place.group, content.name, content.parent, {content.tokens.begin(), content.tokens.end()}, {}});
   }
   return wanted;
 }
 
 /// True when the request waits for blocks from the disk. Others start meanwhile.
 bool Engine::Loop::park(Arrival& arrival) {
-  const sched::SequenceSpec spec = spec_of(arrival.request);
-  if (!spec.shares) return false;
-  auto wanted = wanted_from_disk(arrival.request.prompt, spec.salt);
+  if (arrival.request.prompt_rows != model::Outputs::none) return false;  // each of its positions is computed
+  auto wanted = wanted_from_disk(arrival.request.prompt, salt_of(arrival.request.cache_salt));
   if (wanted.empty()) return false;
   const kv::BlockHash first = wanted[0].name;
   const auto same = std::ranges::find(loading_, first, &Loading::first);
@@ -225,7 +224,7 @@ bool Engine::Loop::park(Arrival& arrival) {
 void Engine::Loop::use(KvLoader::Loaded loaded) {
   const auto owner = std::ranges::find_if(parked_, [&](const Parked& p) { return p.job == loaded.job && !p.follower; });
   const auto touch = [&] {
-    if (owner != parked_.end()) groups_.touch(owner->arrival.request.prompt, spec_of(owner->arrival.request).salt);
+    if (owner != parked_.end()) groups_.touch(owner->arrival.request.prompt, salt_of(owner->arrival.request.cache_salt));
   };
   touch();  // what memory has of the prefix is not what makes room for the rest
   for (const KvBlock& block : loaded.blocks) adopt(block);

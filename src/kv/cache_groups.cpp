@@ -69,7 +69,6 @@ int CacheGroups::match(BlockTables& tables, std::span<const TokenId> tokens, int
 
   // First only look: how far every group has what a token after block b would see.
   names_.clear();
-  plain_.clear();
   for (std::size_t g = 0; g < specs_.size(); ++g) runs_[g] = start - tables.groups[g].gone;
   int best = start;
   BlockHash parent = start == 0 ? kRootHash : tables.names.back();
@@ -86,7 +85,6 @@ int CacheGroups::match(BlockTables& tables, std::span<const TokenId> tokens, int
     if (lost) break;
     parent = content.name;
     names_.push_back(parent);
-    plain_.push_back(chain(b == 0 ? kRootHash : b == start ? tables.plain.back() : plain_.back(), content_tokens, 0));
     if (every) best = b + 1;
   }
 
@@ -110,15 +108,15 @@ int CacheGroups::match(BlockTables& tables, std::span<const TokenId> tokens, int
       }
     }
     tables.names.push_back(content.name);
-    note(tables, plain_[static_cast<std::size_t>(b - start)], content.tokens, salt);
+    note(tables, content.tokens, salt);
   }
   return best * block_tokens();
 }
 
 /// The next block of `tables` has a name: it is remembered as seen.
-void CacheGroups::note(BlockTables& tables, const BlockHash& plain, std::span<const TokenId> tokens,
-                       std::uint64_t salt) {
-  if (tables.publishes) seen_.note({plain, tables.plain.empty() ? kRootHash : tables.plain.back(), tokens}, salt);
+void CacheGroups::note(BlockTables& tables, std::span<const TokenId> tokens, std::uint64_t salt) {
+  const BlockHash parent = tables.plain.empty() ? kRootHash : tables.plain.back(), plain = chain(parent, tokens, 0);
+  if (tables.publishes) seen_.note({plain, parent, tokens}, salt);
   tables.plain.push_back(plain);
 }
 
@@ -196,7 +194,7 @@ void CacheGroups::publish(BlockTables& tables, std::span<const TokenId> tokens, 
       if (id != kGone && tables.publishes) tables.publishes = pools_[g].publish(id, content);
     }
     tables.names.push_back(content.name);
-    note(tables, chain(b == 0 ? kRootHash : tables.plain.back(), content_tokens, 0), content_tokens, salt);
+    note(tables, content_tokens, salt);
   }
 }
 

@@ -53,7 +53,9 @@ class CacheGroups {
   CacheGroups(std::vector<GroupSpec> specs, int run_tokens);
 
   /// What is kept about each block of a group, at most, beside its keys and values.
-  static std::int64_t bookkeeping_bytes(int block_tokens) { return BlockPool::bookkeeping_bytes(block_tokens) + 2 * SeenBlocks::entry_bytes(block_tokens); }
+  static std::int64_t bookkeeping_bytes(int block_tokens) {
+    return BlockPool::bookkeeping_bytes(block_tokens) + 2 * SeenBlocks::entry_bytes(block_tokens);
+  }
 
   int block_tokens() const { return specs_[0].block_tokens; }
   int n_groups() const { return static_cast<int>(specs_.size()); }
@@ -115,14 +117,14 @@ class CacheGroups {
 
  private:
   void release_from(BlockTables& tables, int n_blocks);
-  void note(BlockTables& tables, const BlockHash& plain, std::span<const TokenId> tokens, std::uint64_t salt);
+  void note(BlockTables& tables, std::span<const TokenId> tokens, std::uint64_t salt);
 
   std::vector<GroupSpec> specs_;
   std::vector<BlockPool> pools_;
   std::vector<int> most_held_;  // per group: blocks one sequence can hold at once
   SeenBlocks seen_;
-  std::vector<BlockHash> names_, plain_;  // scratch of match
-  std::vector<int> runs_;                 // scratch of match
+  std::vector<BlockHash> names_;  // scratch of match
+  std::vector<int> runs_;         // scratch of match
 };
 
 }  // namespace millrace::kv

@@ -21,7 +21,7 @@ struct SeenContent {
 
 class SeenBlocks {
  public:
-  /// Takes n_entries * (64 + 4 * block_tokens) bytes.
+  /// Takes n_entries * entry_bytes(block_tokens).
   SeenBlocks(int n_entries, int block_tokens);
 
   /// `content` is published under `salt`, or was used again: it is remembered longest from now.

@@ -1,7 +1,6 @@
 #include "sched/cache_state.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "sched/scheduler.h"
 

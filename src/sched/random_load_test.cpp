@@ -190,6 +190,7 @@ class RandomLoad {
     ASSERT_EQ(step.work.tokens, tokens);
     ASSERT_EQ(step.work.rows, rows);
     check_time(step);
+    ASSERT_TRUE(limits_.schedule != Schedule::serial || n_started() <= 1);
     for (const SeqId id : step.preempted) ASSERT_LE(sched_.progress(id).preemptions, kMostPreemptions);
     ASSERT_LE(rows, limits_.step_outputs);
     ASSERT_LE(static_cast<int>(step.slices.size()), limits_.max_running);
@@ -205,7 +206,6 @@ class RandomLoad {
     work.rows = 0;  // rows of prompts that end are not planned for
     const bool over = sched_.cost().step_us(work) > static_cast<double>(limits_.max_step_us);
     ASSERT_TRUE(!over || (prompts <= 1 && work.prompt_tokens <= specs_[0].block_tokens));
-    ASSERT_TRUE(limits_.schedule != Schedule::serial || n_started() <= 1);
   }
 
   int n_started() const {

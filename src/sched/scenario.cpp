@@ -8,7 +8,6 @@
 #include <sstream>
 #include <vector>
 
-#include "base/check.h"
 #include "sched/scheduler.h"
 
 namespace millrace::sched {

@@ -7,13 +7,6 @@
 #include "base/check.h"
 
 namespace millrace::sched {
-namespace {
-
-// One step runs and one more may wait, so a window may stay that much longer than it is.
-constexpr int kStepsInFlight = 2;
-
-}  // namespace
-
 Scheduler::Scheduler(Limits limits, kv::CacheGroups& groups)
     : limits_(limits), groups_(groups), no_tables_(groups.make_tables()) {
   MILLRACE_CHECK(limits.max_running >= 1, "max_running must be positive");
@@ -137,6 +130,7 @@ void Scheduler::fork(SeqId parent_id, SeqId child_id, int keep, std::span<const 
   child->rows_asked = child->prompt_tokens;  // they were the parent's
   child->preemptions = child->computed = child->cached = child->counted = 0;
   child->causes = {};
+  child->misses = {};
   child->unexplained = true;
   child->running = parent.running && n_running() < limits_.max_running;
   child->done = child->planned = 0;
