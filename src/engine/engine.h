@@ -83,10 +83,17 @@ struct CacheReport {
   std::string own, known;     // then: the text of its token there, and of the token in the nearest that is known
 };
 
+/// What ended an answer with Finish::stop, beside the end token.
+struct StopReason {
+  int stop = -1;       // index into Request::stop, or -1
+  TokenId token = -1;  // of Request::stop_token_ids, or -1
+};
+
 struct Event {
   std::string text;                // whole UTF-8 characters; may be empty
   std::vector<TokenEvent> tokens;  // behind `text`, the end token included
   std::optional<Finish> finished;  // set in the last event of a request, with `usage`
+  StopReason stopped_by;           // with Finish::stop
   std::optional<Error> error;      // set when finished == Finish::error
   Usage usage;
   CacheReport cache;  // with `finished`
