@@ -76,6 +76,7 @@ class Wire:
             self.socket = tls.wrap_socket(self.socket, server_hostname="localhost")
         self.buffer = b""
         self.arrived = 0.0  # when the last bytes came
+        self.deadline = float("inf")  # for all that is read; `timeout` is for each wait
 
     def __enter__(self):
         return self
@@ -95,7 +96,13 @@ class Wire:
         self.socket.sendall(data if isinstance(data, bytes) else data.encode())
         return self
 
+    def until(self, seconds):
+        self.deadline = time.monotonic() + seconds
+        return self
+
     def more(self):
+        if time.monotonic() > self.deadline:
+            raise TimeoutError("it goes on and on")
         data = self.socket.recv(1 << 16)
         self.arrived = time.monotonic()
         self.buffer += data
@@ -266,7 +273,7 @@ class Server:
 
     def ask(self, method, path, body=b"", headers=(), timeout=60, version="1.1"):
         with self.wire(timeout=timeout) as wire:
-            wire.send(request_bytes(method, path, body, [*headers, ("Connection", "close")], version))
+            wire.until(timeout).send(request_bytes(method, path, body, [*headers, ("Connection", "close")], version))
             return wire.answer(method)
 
     def get(self, path, headers=(), timeout=60):
@@ -278,7 +285,7 @@ class Server:
     def stream(self, path, body, headers=(), timeout=60):
         """The events of a stream that has to start; read to the end."""
         with self.wire(timeout=timeout) as wire:
-            wire.send(request_bytes("POST", path, as_bytes(body), headers))
+            wire.until(timeout).send(request_bytes("POST", path, as_bytes(body), headers))
             status, head, _ = wire.head()
             if status != 200 or not head.get("content-type", "").startswith("text/event-stream"):
                 raise AssertionError(f"no stream but {status}: {b''.join(wire.pieces(head))[:300]!r}")
