@@ -36,6 +36,7 @@ TEST(StepDraws, the_workers_allocate_nothing) {
       {.temperature = 0.8f, .top_p = 0.3f, .min_p = 0.01f},
       {.temperature = 0.8f, .top_p = 0.9f, .top_k = 40},
       {.temperature = 0.8f, .top_k = 15'000},
+      {.temperature = 0.8f, .top_p = 0.95f, .typical_p = 0.9f},
       {.repetition_penalty = 1.1f, .presence_penalty = 0.5f, .logit_bias = {{3, 2.0f}}},
       {.temperature = 0.8f, .top_p = 0.95f, .top_logprobs = 5},
       {.temperature = 0, .top_logprobs = 256},
