@@ -116,7 +116,7 @@ class Kv(Case):
 
     def test_o9_5_two_thousand_requests_leave_nothing_behind(self):
         server = self.serve_here(self.r, "--block-tokens", BLOCK, "--kv-memory", "560KiB")
-        pool = server.metric("millrace_kv_blocks")
+        pool = server.metric("millrace_kv_cache_blocks")
         self.assertTrue(60 <= pool <= 70, pool)
         done, seen = [], []
         lock = threading.Lock()
@@ -141,7 +141,7 @@ class Kv(Case):
         self.assertEqual(done, [200] * 2000)
         self.assertTrue(all(0 <= x <= 1 for x in seen), seen)
         self.assertIsNotNone(server.settle())
-        self.assertLessEqual(server.metric("millrace_kv_blocks_cached"), pool)
+        self.assertLessEqual(server.metrics()['millrace_kv_cache_blocks{state="cached"}'], pool)
 
     def test_o9_6_keys_with_one_huge_channel_in_8_bits(self):
         for name, seed, bias, least in (("r0", 2, None, 44), ("r30", 7, 30.0, 42), ("r600", 7, 600.0, 0)):

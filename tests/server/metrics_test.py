@@ -125,7 +125,7 @@ class Metrics(Case):
                                            if k[0] == name and all(f'{a}="{b}"' in k[1] for a, b in labels.items()))
         self.assertEqual(finished(), 10)
         self.assertEqual((finished(finished_reason="abort"), finished(finished_reason="length")), (5, 5))
-        self.assertEqual(grown("millrace_requests_refused_total"), 5)
+        self.assertEqual(grown("millrace_refused_requests_total"), 5)
         self.assertEqual(grown("millrace_prompt_tokens_total"), 100)
         self.assertGreaterEqual(grown("millrace_generation_tokens_total"), 25 + 5)
         self.assertEqual(grown("millrace_e2e_request_latency_seconds_count"), 10)
