@@ -4,6 +4,8 @@
 
 #include <functional>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "server/http.h"
 #include "server/request_record.h"
@@ -18,6 +20,7 @@ struct Call {
   std::shared_ptr<RequestRecord> record;
   std::shared_ptr<const ServedModel> model;  // ready; null only for endpoints that need none
   Application* application = nullptr;        // outlives every call
+  std::vector<std::string> parts;            // what stood for each "{}" of the route's path
 };
 
 using Endpoint = void (*)(Call);
