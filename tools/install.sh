@@ -4,7 +4,7 @@
 set -eu
 
 packages="build-essential cmake ninja-build pkg-config ca-certificates python3 python3-pip
-  nlohmann-json3-dev libcli11-dev libfmt-dev libspdlog-dev libssl-dev libboost-dev libpcre2-dev libutf8proc-dev libxxhash-dev libhwloc-dev
+  nlohmann-json3-dev libcli11-dev libfmt-dev libspdlog-dev libssl-dev libboost-dev prometheus-cpp-dev libpcre2-dev libutf8proc-dev libxxhash-dev libhwloc-dev
   libgtest-dev libsimde-dev"
 [ "${1:-build}" = ci ] && packages="$packages clang ccache g++-aarch64-linux-gnu qemu-user googletest"
 
