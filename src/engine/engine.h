@@ -27,6 +27,14 @@
 
 namespace millrace::engine {
 
+/// Tells a reader that waits elsewhere (an event loop) of answer number `answer`: called when there is something to read
+/// where nothing was unread, and always for the last event, also when the handle is gone by then. Who was told reads with
+/// Handle::next(0ms), once: it returns all that has piled up.
+/// On the engine thread, which every request waits for: post it and return. It must not wait, call the engine or throw (that
+/// ends the program); it may call Handle::next(0ms) and Handle::cancel(). The engine holds no lock meanwhile. Once the last
+/// event was told there are no more calls, and none begins after Engine::drain() or ~Engine() has returned.
+using OnEvent = std::function<void(int answer)>;
+
 /// Rows of a prompt as they are computed, on the engine thread: take them and return. `first` is the position of the
 /// first row; rows are [n, width], width = vocab or dim.
 using RowSink = std::function<void(int first, std::span<const float> rows, int width)>;
@@ -50,6 +58,8 @@ struct Request {
 
   model::Outputs prompt_rows = model::Outputs::none;  // none, all or hidden: handed to row_sink
   RowSink row_sink;
+
+  OnEvent on_event;  // or none; the same one for all answers
 
   /// A client that leaves more tokens than this unread is cancelled, never waited for.
   int max_unread_tokens = 4096;
@@ -110,7 +120,8 @@ class Handle {
   Handle& operator=(Handle&&) noexcept;
   ~Handle();
 
-  /// The next event; what has piled up since the last call comes merged into one. nullopt: nothing within `timeout`.
+  /// The next event; what has piled up since the last call comes merged into one. nullopt: nothing within `timeout`; with
+  /// 0 it does not wait at all.
   /// After the last event (finished set) it returns nullopt at once.
   std::optional<Event> next(std::chrono::milliseconds timeout);
 

@@ -73,7 +73,8 @@ bool LiveRequest::ends(TokenId token) const {
 }
 
 bool LiveRequest::deliver() {
-  const std::size_t unread = channel_->push(event_);
+  const auto [unread, first] = channel_->push(event_);
+  if (first) tell();
   return unread <= static_cast<std::size_t>(request_.max_unread_tokens);
 }
 
@@ -95,6 +96,13 @@ Finish LiveRequest::finish(Finish reason, std::optional<Error> error) {
   return reason;
 }
 
-void LiveRequest::publish() { channel_->push(event_); }
+void LiveRequest::publish() {
+  channel_->push(event_);
+  tell();
+}
+
+void LiveRequest::tell() const noexcept {
+  if (request_.on_event) request_.on_event(answer_);
+}
 
 }  // namespace millrace::engine

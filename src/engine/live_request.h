@@ -68,6 +68,7 @@ class LiveRequest {
 
  private:
   bool ends(TokenId token) const;
+  void tell() const noexcept;
 
   Request request_;
   std::shared_ptr<EventChannel> channel_;
