@@ -9,7 +9,7 @@
 
 namespace millrace::cli {
 
-void notify_manager(const std::string& state) { sd_notify(/*unset_environment=*/0, state.c_str()); }
+void notify_service_manager(const std::string& state) { sd_notify(/*unset_environment=*/0, state.c_str()); }
 
 Result<std::vector<int>> inherited_descriptors() {
   const int n = sd_listen_fds(/*unset_environment=*/1);

@@ -14,7 +14,7 @@ namespace millrace::cli {
 
 /// "READY=1", "STATUS=loading 42 %", "STOPPING=1", "RELOADING=1", "WATCHDOG=1", or several lines. Never waits, never fails: a
 /// manager that does not listen is no reason to stop serving. Any thread.
-void notify_manager(const std::string& state);
+void notify_service_manager(const std::string& state);
 
 /// The listening stream sockets that were passed to us, marked close-on-exec; empty when none were. Their variables leave
 /// the environment, so that they are taken once. Errors: invalid_argument for a descriptor that is something else.

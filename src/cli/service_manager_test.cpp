@@ -36,7 +36,7 @@ int in_child_with(int descriptor, What what) {
 }
 
 TEST(ServiceManager, WithoutAManagerNothingHappens) {
-  notify_manager("READY=1");
+  notify_service_manager("READY=1");
   EXPECT_TRUE(inherited_descriptors()->empty());
   EXPECT_FALSE(watchdog_interval());
 }
@@ -49,8 +49,8 @@ TEST(ServiceManager, AStateArrivesAsOneDatagram) {
   ASSERT_EQ(bind(manager, reinterpret_cast<const sockaddr*>(&address), socklen_t(offsetof(sockaddr_un, sun_path) + name.size())), 0);
   const Variable variable("NOTIFY_SOCKET", "@" + name.substr(1));
 
-  notify_manager("STATUS=loading 42 %");
-  notify_manager("READY=1\nSTATUS=serving");
+  notify_service_manager("STATUS=loading 42 %");
+  notify_service_manager("READY=1\nSTATUS=serving");
 
   char text[100];
   EXPECT_EQ(std::string(text, std::size_t(recv(manager, text, sizeof text, MSG_DONTWAIT))), "STATUS=loading 42 %");
@@ -60,7 +60,7 @@ TEST(ServiceManager, AStateArrivesAsOneDatagram) {
 
 TEST(ServiceManager, AManagerThatIsGoneIsNoError) {
   const Variable variable("NOTIFY_SOCKET", "/nonexistent/notify");
-  notify_manager("READY=1");
+  notify_service_manager("READY=1");
 }
 
 TEST(ServiceManager, AListeningSocketIsTakenOnce) {

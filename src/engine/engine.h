@@ -12,6 +12,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include "base/clock.h"
@@ -27,6 +28,14 @@
 
 namespace millrace::engine {
 
+/// Tells a reader that waits elsewhere (an event loop) of answer number `answer`: called when there is something to read
+/// where nothing was unread, and always for the last event, also when the handle is gone by then. Who was told reads with
+/// Handle::next(0ms), once: it returns all that has piled up.
+/// On the engine thread, which every request waits for: post it and return. It must not wait, call the engine or throw (that
+/// ends the program); it may call Handle::next(0ms) and Handle::cancel(). The engine holds no lock meanwhile. Once the last
+/// event was told there are no more calls, and none begins after Engine::drain() or ~Engine() has returned.
+using OnEvent = std::function<void(int answer)>;
+
 /// Rows of a prompt as they are computed, on the engine thread: take them and return. `first` is the position of the
 /// first row; rows are [n, width], width = vocab or dim.
 using RowSink = std::function<void(int first, std::span<const float> rows, int width)>;
@@ -37,6 +46,10 @@ struct Request {
   sampling::Params sampling;
   std::vector<std::string> stop;        // ends before the first match; matched across tokens, never leaked
   std::vector<TokenId> stop_token_ids;  // end like the end token
+  bool include_stop = false;  // what ended the text stays in it: the stop string, or the stop token where it has a text that is shown
+  /// So many tokens come before one can end the request: until then neither the end token nor stop_token_ids are drawn, and
+  /// a stop string that is complete by then is none.
+  int min_tokens = 0;  // [0, max_new_tokens]
   bool ignore_eos = false;
   bool keep_special = false;  // special tokens stay in the text
   std::string cache_salt;     // requests share cached prefixes only with those of the same salt: one per tenant
@@ -51,12 +64,19 @@ struct Request {
   model::Outputs prompt_rows = model::Outputs::none;  // none, all or hidden: handed to row_sink
   RowSink row_sink;
 
+  OnEvent on_event;  // or none; the same one for all answers
+
   /// A client that leaves more tokens than this unread is cancelled, never waited for.
   int max_unread_tokens = 4096;
 };
 
 enum class Finish { stop, length, cancelled, timeout, error };
 std::string_view to_string(Finish finish);  // "stop", "length", ...
+
+/// What ended a request with Finish::stop, if it was not the end token.
+struct StopString { int index; };  // in Request::stop; the longest, if several were complete with the same byte
+struct StopToken { TokenId id; };  // of Request::stop_token_ids
+using StopReason = std::variant<std::monostate, StopString, StopToken>;
 
 struct TokenEvent {
   TokenId id;
@@ -83,17 +103,11 @@ struct CacheReport {
   std::string own, known;     // then: the text of its token there, and of the token in the nearest that is known
 };
 
-/// What ended an answer with Finish::stop, beside the end token.
-struct StopReason {
-  int stop = -1;       // index into Request::stop, or -1
-  TokenId token = -1;  // of Request::stop_token_ids, or -1
-};
-
 struct Event {
   std::string text;                // whole UTF-8 characters; may be empty
   std::vector<TokenEvent> tokens;  // behind `text`, the end token included
   std::optional<Finish> finished;  // set in the last event of a request, with `usage`
-  StopReason stopped_by;           // with Finish::stop
+  StopReason stop_reason;          // with finished == Finish::stop
   std::optional<Error> error;      // set when finished == Finish::error
   Usage usage;
   CacheReport cache;  // with `finished`
@@ -110,7 +124,8 @@ class Handle {
   Handle& operator=(Handle&&) noexcept;
   ~Handle();
 
-  /// The next event; what has piled up since the last call comes merged into one. nullopt: nothing within `timeout`.
+  /// The next event; what has piled up since the last call comes merged into one. nullopt: nothing within `timeout`; with
+  /// 0 it does not wait at all.
   /// After the last event (finished set) it returns nullopt at once.
   std::optional<Event> next(std::chrono::milliseconds timeout);
 

@@ -22,10 +22,10 @@ inline bool is_late(const Request& request, Microseconds submitted_us, Microseco
 
 class LiveRequest {
  public:
-  /// `tokenizer` outlives the request.
+  /// `tokenizer` outlives the request; `end_tokens` are those that it ends a text with.
   /// `answer`: which one to its prompt; names the stream it draws with.
   LiveRequest(Request request, std::shared_ptr<EventChannel> channel, const text::Tokenizer& tokenizer,
-              Microseconds submitted_us, int answer = 0);
+              std::span<const TokenId> end_tokens, Microseconds submitted_us, int answer = 0);
 
   const Request& request() const { return request_; }
   Microseconds submitted_us() const { return submitted_us_; }
@@ -67,7 +67,8 @@ class LiveRequest {
   void publish();
 
  private:
-  bool ends(TokenId token) const;
+  bool ends(TokenId token);
+  void tell() const noexcept;
 
   Request request_;
   std::shared_ptr<EventChannel> channel_;
@@ -77,6 +78,7 @@ class LiveRequest {
   StopMatcher stops_;
   sampling::TokenCounts counts_;  // filled only when a penalty reads it
   bool penalised_ = false;
+  std::vector<TokenId> barred_;  // until there are min_tokens
   Event event_;
   Usage usage_;
   CacheReport cache_;

@@ -21,11 +21,19 @@ sched::Limits limits_of(const model::RunnerInfo& info, const EngineOptions& opti
           .max_wait_us = options.max_wait_us};
 }
 
+std::vector<TokenId> end_tokens_of(const text::Tokenizer& tokenizer, int vocab_size) {
+  std::vector<TokenId> all;
+  for (TokenId token = 0; token < std::min(tokenizer.vocab_size(), vocab_size); ++token)
+    if (tokenizer.ends_generation(token)) all.push_back(token);
+  return all;
+}
+
 }  // namespace
 
 Engine::Loop::Loop(std::unique_ptr<model::Runner> runner, const text::Tokenizer& tokenizer, EngineOptions options)
     : runner_(std::move(runner)),
       tokenizer_(tokenizer),
+      end_tokens_(end_tokens_of(tokenizer, runner_->info().vocab_size)),
       options_(options),
       limits_(limits_of(runner_->info(), options)),
       groups_(group_specs(runner_->info()), 2 * limits_.step_tokens),  // one step runs, one more may wait
@@ -203,7 +211,7 @@ void Engine::Loop::start(Arrival arrival) {
   const SeqId id = next_id();
   if (arrival.channels.size() > 1) add_answers(id, arrival);
   auto live = std::make_unique<LiveRequest>(std::move(arrival.request), std::move(arrival.channels[0]), tokenizer_,
-                                            arrival.submitted_us);
+                                            end_tokens_, arrival.submitted_us);
   auto prompt = live->take_prompt();
   live_.emplace(id, std::move(live));
   start_sequence(id, std::move(prompt));

@@ -99,6 +99,7 @@ class Engine::Loop {
 
   const std::unique_ptr<model::Runner> runner_;
   const text::Tokenizer& tokenizer_;
+  const std::vector<TokenId> end_tokens_;
   const EngineOptions options_;
   const sched::Limits limits_;
   kv::CacheGroups groups_;
