@@ -28,7 +28,8 @@ class MessageWriter final : public AnswerWriter {
   std::string begin() override {
     std::string events = event("message_start", {{"message", message(Json::array(), Json(nullptr), Json(nullptr), usage_object(head_.prompt_tokens, 0, 0))}});
     events += event("content_block_start", {{"index", 0}, {"content_block", text_block("")}});
-    return events += event("ping", Json::object());
+    events += event("ping", Json::object());
+    return events;
   }
 
   /// The one event of every token: its text is put together by hand.
@@ -48,7 +49,8 @@ class MessageWriter final : public AnswerWriter {
   std::string close(const Totals& totals) override {
     std::string events = event("message_delta", {{"delta", {{"stop_reason", stop_reason(ending_)}, {"stop_sequence", stop_sequence(ending_)}}},
                                                  {"usage", usage_of(totals)}});
-    return events += event("message_stop", Json::object());
+    events += event("message_stop", Json::object());
+    return events;
   }
 
   std::string failure(const ApiError& error) override { return error_event(error, Dialect::anthropic); }
