@@ -14,6 +14,7 @@ EventChannel::Pushed EventChannel::push(Event& event) {
   unread_.text += event.text;
   std::ranges::move(event.tokens, std::back_inserter(unread_.tokens));
   unread_.finished = event.finished;
+  unread_.stop_reason = event.stop_reason;
   unread_.error = std::move(event.error);
   unread_.usage = event.usage;
   unread_.cache = std::move(event.cache);
@@ -31,7 +32,7 @@ std::optional<Event> EventChannel::next(std::chrono::milliseconds timeout) {
   over_ = unread_.finished.has_value();
   if (over_) return std::exchange(unread_, {});
   // A copy, made by the client's thread: the engine's memory stays with the engine.
-  Event event{.text = unread_.text, .tokens = {}, .finished = {}, .error = {}, .usage = unread_.usage, .cache = {}};
+  Event event{.text = unread_.text, .tokens = {}, .finished = {}, .stop_reason = {}, .error = {}, .usage = unread_.usage, .cache = {}};
   event.tokens.reserve(unread_.tokens.size());
   std::ranges::move(unread_.tokens, std::back_inserter(event.tokens));
   unread_.text.clear();

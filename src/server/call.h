@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "server/http.h"
+#include "server/recorded_exchange.h"
 #include "server/request_record.h"
 #include "server/served_model.h"
 
@@ -16,7 +17,7 @@ namespace millrace::server {
 class Application;
 
 struct Call {
-  ExchangePtr exchange;
+  std::shared_ptr<RecordedExchange> exchange;
   std::shared_ptr<RequestRecord> record;
   std::shared_ptr<const ServedModel> model;  // ready; null only for endpoints that need none
   Application* application = nullptr;        // outlives every call

@@ -36,7 +36,7 @@ constexpr Field kFields[] = {
     {"top_p", kBoth | kResponse | kMessage, Kind::positive, 0, 1, applied, "", "0.9", "the likeliest tokens that together have this probability"},
     {"top_k", kAll, Kind::integer, -1, kMostInt, applied, "", "20", "the k likeliest tokens; 0 and -1: all"},
     {"min_p", kAll, Kind::number, 0, 1, applied, "", "0.1", "tokens at least so likely, relative to the likeliest"},
-    {"typical_p", kAll, Kind::positive, 0, 1, refused, "1", "0.5", "not built; 1 is off"},
+    {"typical_p", kAll, Kind::positive, 0, 1, applied, "", "0.5", "tokens whose surprise is nearest to the expected one, up to this probability; 1 is off"},
     {"repetition_penalty", kAll, Kind::positive, 0, 100, applied, "", "1.1", "over prompt and answer; 1 is off"},
     {"repeat_penalty", kAll, Kind::positive, 0, 100, applied, "", "1.1", "llama.cpp's name of repetition_penalty, which wins over it"},
     {"presence_penalty", kBoth | kResponse, Kind::number, -2, 2, applied, "", "0.5", "over tokens of the answer"},
