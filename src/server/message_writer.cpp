@@ -1,5 +1,6 @@
 #include "server/message_writer.h"
 
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "server/json_body.h"
