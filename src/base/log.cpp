@@ -68,9 +68,9 @@ void set_log_level(LogLevel level) { logger().set_level(level_of(level)); }
 
 bool logs(LogLevel level) { return logger().should_log(level_of(level)); }
 
-void set_log_format(LogFormat format) {
-  g_format = format;
-  set_pattern(logger(), format);
+void set_log_json(bool json) {
+  g_format = json ? LogFormat::json : LogFormat::text;
+  set_pattern(logger(), g_format);
 }
 
 std::string log_line(LogFormat format, std::string_view event, const std::vector<LogField>& fields) {

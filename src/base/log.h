@@ -34,7 +34,7 @@ void set_log_level(LogLevel level);
 bool logs(LogLevel level);
 
 enum class LogFormat { text, json };
-void set_log_format(LogFormat format);
+void set_log_json(bool json);
 
 void log_event(LogLevel level, std::string_view event, const std::vector<LogField>& fields);
 

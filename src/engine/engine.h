@@ -71,6 +71,7 @@ struct Request {
 };
 
 enum class Finish { stop, length, cancelled, timeout, error };
+inline constexpr std::size_t kFinishes = 5;
 std::string_view to_string(Finish finish);  // "stop", "length", ...
 
 /// What ended a request with Finish::stop, if it was not the end token.
@@ -154,8 +155,16 @@ struct EngineOptions {
   std::shared_ptr<KvDisk> kv_disk;  // keeps prefix blocks that memory gives up, and those there are at the end; or none
 };
 
+/// What runs in a step: prompt tokens, tokens that were drawn, or both.
+enum class StepKind { prefill, decode, mixed };
+inline constexpr std::size_t kStepKinds = 3;
+std::string_view to_string(StepKind kind);
+
+/// Each answer is a request of its own here. A request that came to its end is in finished_total, request_us and both token
+/// histograms, however it ended; in the others as far as it came.
 struct EngineMetrics {
-  Counter requests_total, finished_total, cancelled_total, refused_total, failed_total;
+  Counter requests_total, refused_total;
+  std::array<Counter, kFinishes> finished_total;  // by Finish
   Counter prompt_tokens_total, computed_tokens_total, cached_tokens_total, generated_tokens_total, preemptions_total, steps_total;
   Counter mixed_steps_total;        // of steps: prompt tokens ran beside decodes
   Counter decode_over_bound_steps;  // of steps: decodes alone were expected to take longer than max_step_us
@@ -169,7 +178,16 @@ struct EngineMetrics {
 
   std::array<Counter, kv::kMissCauses> prefix_miss_tokens_total;  // computed ones by kv::MissCause
   Gauge running, waiting, kv_blocks_used, kv_blocks_cached, kv_blocks_total;
-  Histogram step_us, host_us, queue_us, first_token_us;
+  Gauge queued, queued_tokens;  // submitted and not started, the engine thread may not have seen them yet; and their prompts' tokens
+
+  Histogram queue_us{bounds::kLatencyUs}, first_token_us{bounds::kLatencyUs}, request_us{bounds::kLatencyUs};  // from submit: to its first step, first token, end
+  Histogram prefill_us{bounds::kLatencyUs}, decode_us{bounds::kLatencyUs};  // first step to first token; first to last, of those that have one
+  Histogram gap_us{bounds::kLatencyUs};                                     // from each token to the next
+  Histogram request_prompt_tokens{bounds::kTokens}, request_generated_tokens{bounds::kTokens};
+  std::array<Histogram, kStepKinds> step_us{Histogram(bounds::kWorkUs), Histogram(bounds::kWorkUs), Histogram(bounds::kWorkUs)};  // by StepKind
+  Histogram host_us{bounds::kWorkUs};  // of each step: the engine thread's own work, while the workers have none
+
+  std::uint64_t finished(Finish reason) const { return finished_total[static_cast<std::size_t>(reason)].value(); }
 };
 
 class Engine {
@@ -192,6 +210,14 @@ class Engine {
 
   /// Any thread but the engine's own (a row sink runs there): how the KV cache is filled now, between two steps.
   sched::CacheState cache();
+
+  /// Any thread but the engine's own: what the prefix cache would do for `prompt` if it came now, without running it. What
+  /// only the disk tier has counts as not cached. Looks between two steps, and changes nothing.
+  CacheReport explain(std::span<const TokenId> prompt, const std::string& cache_salt = "");
+
+  /// Any thread, takes no lock: for how long requests have been open and no step has ended; 0 when none is open. More than a
+  /// step may take says that the engine is stuck.
+  Microseconds pulse() const;
 
   /// No new requests; waits until the running ones have ended, at most `timeout`, then cancels the rest.
   /// Returns how many were cut.

@@ -62,7 +62,8 @@ std::optional<Finish> LiveRequest::add(sampling::Sampled sampled, Microseconds n
     usage_.prefill_us = now - started_us_;
     last_token_us_ = now;
   }
-  usage_.gap_max_us = std::max(usage_.gap_max_us, now - std::exchange(last_token_us_, now));
+  gap_us_ = now - std::exchange(last_token_us_, now);
+  usage_.gap_max_us = std::max(usage_.gap_max_us, gap_us_);
   usage_.decode_us = now - first_token_us_;
   if (penalised_) counts_.add_generated(sampled.token);
   event_.tokens.push_back({sampled.token, now - submitted_us_, sampled.logprob, std::move(sampled.top)});

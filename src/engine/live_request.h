@@ -48,6 +48,9 @@ class LiveRequest {
   /// The prompt left what is known at `position`, with the token `own` where the nearest has `known`.
   void set_divergence(int position, TokenId own, TokenId known);
 
+  /// From the token before the last one to that.
+  Microseconds gap_us() const { return gap_us_; }
+
   bool late(Microseconds now) const { return is_late(request_, submitted_us_, now); }
 
   /// The token for `position`, from its row, which is overwritten. Any thread, while nobody changes the request. As
@@ -82,7 +85,7 @@ class LiveRequest {
   Event event_;
   Usage usage_;
   CacheReport cache_;
-  Microseconds submitted_us_, started_us_ = -1, first_token_us_ = -1, last_token_us_ = -1;
+  Microseconds submitted_us_, started_us_ = -1, first_token_us_ = -1, last_token_us_ = -1, gap_us_ = 0;
 };
 
 }  // namespace millrace::engine

@@ -82,6 +82,7 @@ Result<std::vector<std::shared_ptr<EventChannel>>> Engine::Loop::submit(Request 
       metrics_.refused_total.add();
       return room.error();
     }
+    if (n_open_ == 0) moved_us_.store(now, std::memory_order_relaxed);
     n_open_ += n;
     join_line(n, prompt_tokens, now);
     inbox_.push_back({*std::move(fine), channels, now});
@@ -116,12 +117,21 @@ void Engine::Loop::join_line(int n, int prompt_tokens, Microseconds now) {
   if (n_queued_ == 0) pace_.begin(now);
   n_queued_ += n;
   queued_tokens_ += prompt_tokens;
+  metrics_.queued.set(n_queued_);
+  metrics_.queued_tokens.set(queued_tokens_);
 }
 
 void Engine::Loop::leave_line(int requests, std::int64_t prompt_tokens, Microseconds now) {
   n_queued_ -= requests;
   queued_tokens_ -= prompt_tokens;
+  metrics_.queued.set(n_queued_);
+  metrics_.queued_tokens.set(queued_tokens_);
   pace_.move(requests, prompt_tokens, now);
+}
+
+Microseconds Engine::Loop::pulse() const {
+  const Microseconds moved_us = moved_us_.load(std::memory_order_relaxed);
+  return moved_us == 0 ? 0 : std::max<Microseconds>(now_us() - moved_us, 0);
 }
 
 int Engine::Loop::drain(std::chrono::milliseconds timeout) {
@@ -257,19 +267,7 @@ void Engine::Loop::end(SeqId id, Finish reason, std::optional<Error> error) {
   }
   update_gauges();
   reason = live->finish(reason, std::move(error));
-  switch (reason) {
-    case Finish::stop:
-    case Finish::length:
-      metrics_.finished_total.add();
-      break;
-    case Finish::cancelled:
-    case Finish::timeout:
-      metrics_.cancelled_total.add();
-      break;
-    case Finish::error:
-      metrics_.failed_total.add();
-      break;
-  }
+  count_end(*live, reason);
   {
     const std::lock_guard lock(mutex_);
     if (!live->started()) leave_line(1, live->queued_tokens(), now_us());
@@ -277,7 +275,19 @@ void Engine::Loop::end(SeqId id, Finish reason, std::optional<Error> error) {
   }
   live->publish();
   const std::lock_guard lock(mutex_);
-  if (--n_open_ == 0) idle_.notify_all();
+  if (--n_open_ > 0) return;
+  moved_us_.store(0, std::memory_order_relaxed);
+  idle_.notify_all();
+}
+
+void Engine::Loop::count_end(LiveRequest& live, Finish reason) {
+  const auto record = [](Histogram& histogram, Microseconds value) { histogram.record(static_cast<std::uint64_t>(value)); };
+  const Usage& usage = live.usage();
+  metrics_.finished_total[static_cast<std::size_t>(reason)].add();
+  record(metrics_.request_us, now_us() - live.submitted_us());
+  record(metrics_.request_prompt_tokens, usage.prompt_tokens);
+  record(metrics_.request_generated_tokens, usage.completion_tokens);
+  if (usage.completion_tokens > 0) record(metrics_.decode_us, usage.decode_us);
 }
 
 void Engine::Loop::update_gauges() {

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t kMostKeyBytes = 512, kMostNameBytes = 64;
 constexpr std::size_t kMostFileBytes = 16 << 20;  // /dev/zero is no file of keys
-constexpr std::int64_t kMostPerMinute = 1'000'000'000'000;
+constexpr std::int64_t kMostPerMinute = 1'000'000'000;
 constexpr std::string_view kHashed = "sha256:";
 
 constexpr bool is_visible(char c) { return c > 0x20 && c < 0x7F; }
@@ -227,8 +227,7 @@ bool ApiKeys::needed() const { return !keys()->empty(); }
 
 std::shared_ptr<const Tenant> ApiKeys::find(std::optional<std::string_view> key) const {
   const auto keys = this->keys();
-  static const auto everybody = std::make_shared<const Tenant>();
-  if (keys->empty()) return everybody;
+  if (keys->empty()) return anybody_;
   if (!key) return nullptr;
   // Constant time by construction: what is compared are hashes of one size, each with all of its bytes, and all of them
   // whether one was equal or not; the index is kept without a branch.
@@ -241,16 +240,16 @@ std::shared_ptr<const Tenant> ApiKeys::find(std::optional<std::string_view> key)
   return found == 0 ? nullptr : (*keys)[found - 1].tenant;
 }
 
-void ApiKeys::reload() {
-  if (path_.empty()) return;
-  auto read = this->read();
-  if (!read) return log_error("keys not read again, the old ones hold", {{"error", read.error().message}});
-  const auto count = (*read)->size();
+Result<void> ApiKeys::reload() {
+  if (path_.empty()) return {};
+  MILLRACE_TRY(read, this->read());
+  const auto count = read->size();
   {
     const std::lock_guard lock(mutex_);
-    keys_ = *std::move(read);
+    keys_ = std::move(read);
   }
-  log_info("keys read again", {{"file", path_}, {"keys", count}});
+  log_info("keys read", {{"file", path_}, {"keys", count}});
+  return {};
 }
 
 std::vector<Tenant> ApiKeys::tenants() const {

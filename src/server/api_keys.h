@@ -58,8 +58,11 @@ class ApiKeys {
   /// presented and the number of keys, both of which whoever asks may know.
   std::shared_ptr<const Tenant> find(std::optional<std::string_view> key) const;
 
-  /// Reads the file again; a broken one changes nothing. One line of log either way, no error. A tenant keeps its id.
-  void reload();
+  /// Whom requests belong to that need no key.
+  std::shared_ptr<const Tenant> anybody() const { return anybody_; }
+
+  /// Reads the file again; a tenant keeps its id. Errors: as open(), and the old keys hold.
+  Result<void> reload();
 
   /// By id: every tenant there has been, with its last limits.
   std::vector<Tenant> tenants() const;
@@ -77,6 +80,7 @@ class ApiKeys {
 
   std::string path_;
   std::vector<KeyEntry> given_;  // with --api-key
+  const std::shared_ptr<const Tenant> anybody_ = std::make_shared<const Tenant>();
 
   mutable std::mutex mutex_;  // of what follows; held for a copy of the pointer only
   std::shared_ptr<const Keys> keys_;

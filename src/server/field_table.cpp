@@ -28,6 +28,11 @@ std::vector<std::string_view> words_of(const char* values) {
   return words;
 }
 
+bool is_word(std::string_view word, const char* values) {
+  const auto words = words_of(values);
+  return std::ranges::find(words, word) != words.end();
+}
+
 bool is_neutral(const Field& field, const Json& value) {
   for (const std::string_view word : words_of(field.values))
     if (value == Json::parse(word)) return true;
@@ -57,7 +62,7 @@ bool is_right(const Field& field, const Json& value) {
     case Kind::number: return value.is_number() && in_range(field, value.get<double>());
     case Kind::positive: return value.is_number() && value.get<double>() > 0 && value.get<double>() <= field.most;
     case Kind::string: return value.is_string() && in_range(field, static_cast<double>(value.get_ref<const std::string&>().size()));
-    case Kind::choice: return value.is_string() && std::ranges::find(words_of(field.values), value.get_ref<const std::string&>()) != words_of(field.values).end();
+    case Kind::choice: return value.is_string() && is_word(value.get_ref<const std::string&>(), field.values);
     case Kind::strings: return are_strings(field, value);
     case Kind::ids: return value.is_array() && in_range(field, static_cast<double>(value.size())) && std::ranges::all_of(value, is_id);
     case Kind::object: return value.is_object() && value.size() <= field.most;

@@ -58,8 +58,10 @@ void append_logprob(std::string& out, float logprob) {
 
 void append_json_bytes(std::string& out, std::string_view text) {
   out += '[';
-  for (std::size_t i = 0; i < text.size(); ++i)
-    fmt::format_to(std::back_inserter(out), i > 0 ? ",{}" : "{}", static_cast<unsigned>(static_cast<unsigned char>(text[i])));
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (i > 0) out += ',';
+    out += std::to_string(static_cast<unsigned>(static_cast<unsigned char>(text[i])));
+  }
   out += ']';
 }
 

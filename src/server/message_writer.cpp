@@ -1,6 +1,8 @@
 #include "server/message_writer.h"
 
+#include <nlohmann/json.hpp>
 #include <utility>
+#include <variant>
 
 #include "server/json_body.h"
 #include "server/json_text.h"
@@ -28,7 +30,8 @@ class MessageWriter final : public AnswerWriter {
   std::string begin() override {
     std::string events = event("message_start", {{"message", message(Json::array(), Json(nullptr), Json(nullptr), usage_object(head_.prompt_tokens, 0, 0))}});
     events += event("content_block_start", {{"index", 0}, {"content_block", text_block("")}});
-    return events += event("ping", Json::object());
+    events += event("ping", Json::object());
+    return events;
   }
 
   /// The one event of every token: its text is put together by hand.
@@ -48,7 +51,8 @@ class MessageWriter final : public AnswerWriter {
   std::string close(const Totals& totals) override {
     std::string events = event("message_delta", {{"delta", {{"stop_reason", stop_reason(ending_)}, {"stop_sequence", stop_sequence(ending_)}}},
                                                  {"usage", usage_of(totals)}});
-    return events += event("message_stop", Json::object());
+    events += event("message_stop", Json::object());
+    return events;
   }
 
   std::string failure(const ApiError& error) override { return error_event(error, Dialect::anthropic); }
@@ -82,14 +86,15 @@ class MessageWriter final : public AnswerWriter {
             {"usage", std::move(usage)}};
   }
 
-  static bool was_stopped_by_text(const Ending& ending) { return ending.finish == engine::Finish::stop && ending.stopped_by.stop >= 0; }
+  /// Of the stop strings, or nullptr.
+  static const engine::StopString* stopped_by(const Ending& ending) { return std::get_if<engine::StopString>(&ending.stopped_by); }
   static Json stop_reason(const Ending& ending) {
-    if (was_stopped_by_text(ending)) return "stop_sequence";
+    if (stopped_by(ending) != nullptr) return "stop_sequence";
     return ending.finish == engine::Finish::stop ? "end_turn" : "max_tokens";
   }
   Json stop_sequence(const Ending& ending) const {
-    if (!was_stopped_by_text(ending)) return nullptr;
-    return head_.stop.at(static_cast<std::size_t>(ending.stopped_by.stop));
+    const engine::StopString* text = stopped_by(ending);
+    return text != nullptr ? Json(head_.stop.at(static_cast<std::size_t>(text->index))) : Json(nullptr);
   }
 
   const MessageHead head_;

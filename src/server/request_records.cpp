@@ -91,9 +91,7 @@ class RequestRecords::Record final : public RequestRecord {
   Record(std::shared_ptr<Book> book, const HttpRequest& request, std::string_view endpoint, Tenant tenant)
       : book_(std::move(book)),
         id_(request_id_of(request)),
-        tenant_(std::move(tenant)),
-        tenant_prompt_tokens_(book_->metrics.tenant_prompt_tokens.at(tenant_.name)),
-        tenant_generation_tokens_(book_->metrics.tenant_generation_tokens.at(tenant_.name)) {
+        tenant_(std::move(tenant)) {
     facts_.id = id_;
     facts_.endpoint = endpoint;
     facts_.tenant = tenant_.name;
@@ -119,6 +117,7 @@ class RequestRecords::Record final : public RequestRecord {
   const Tenant& tenant() const override { return tenant_; }
 
   void read(int prompt_tokens, int answers, int max_tokens, bool stream) override {
+    tenant_generation_tokens_ = &book_->metrics.tenant_generation_tokens.at(tenant_.name);
     const std::lock_guard lock(mutex_);
     facts_.is_read = true;
     facts_.prompt_tokens = prompt_tokens;
@@ -129,7 +128,8 @@ class RequestRecords::Record final : public RequestRecord {
 
   void tokens(int count) override {
     generated_.fetch_add(count, std::memory_order_relaxed);
-    tenant_generation_tokens_.add(static_cast<std::uint64_t>(count));
+    if (tenant_generation_tokens_ != nullptr) tenant_generation_tokens_->add(static_cast<std::uint64_t>(count));
+    if (book_->options.rate_limits != nullptr) book_->options.rate_limits->completion(tenant_, count, now_us());
   }
 
   void answer_ended(engine::Finish finish, const engine::Usage& usage, const engine::CacheReport& cache) override {
@@ -194,7 +194,7 @@ class RequestRecords::Record final : public RequestRecord {
     metrics.http_requests.add(fmt::format("{} {}", facts.endpoint, facts.status));
     if (started) {
       metrics.tenant_requests.add(tenant_.name);
-      tenant_prompt_tokens_.add(static_cast<std::uint64_t>(facts.prompt_tokens));
+      metrics.tenant_prompt_tokens.add(tenant_.name, static_cast<std::uint64_t>(facts.prompt_tokens));
     }
     return facts;
   }
@@ -202,8 +202,7 @@ class RequestRecords::Record final : public RequestRecord {
   const std::shared_ptr<Book> book_;
   const std::string id_;
   const Tenant tenant_;
-  Counter& tenant_prompt_tokens_;
-  Counter& tenant_generation_tokens_;
+  Counter* tenant_generation_tokens_ = nullptr;  // set by read(), before there are any
   std::uint64_t number_ = 0;
   std::atomic<int> generated_{0};
   mutable std::mutex mutex_;

@@ -15,6 +15,7 @@
 
 #include "base/clock.h"
 #include "server/http.h"
+#include "server/rate_limit.h"
 #include "server/request_record.h"
 #include "server/server_metrics.h"
 
@@ -47,10 +48,11 @@ class RequestRecords {
   static constexpr std::size_t kKeptRequests = 1024, kMostReports = 16;
 
   struct Options {
-    bool log_prompts = false;  // bodies, in a line of their own at the start
+    bool log_prompts = false;           // bodies, in a line of their own at the start
+    RateLimits* rate_limits = nullptr;  // generated tokens are charged there as they come; or none
   };
 
-  /// `metrics` outlives every record.
+  /// `metrics` and the rate limits outlive every record.
   RequestRecords(ServerMetrics& metrics, Options options);
 
   /// A request has come. `endpoint` is a literal: the path of the endpoint table, or "other".

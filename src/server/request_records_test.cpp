@@ -33,11 +33,7 @@ class RequestRecordsTest : public ::testing::Test {
       if (name == value) return count;
     return 0;
   }
-  static std::uint64_t count_of(const Histogram& histogram) {
-    std::uint64_t sum = 0;
-    for (int i = 0; i < 32; ++i) sum += histogram.bucket(i);
-    return sum;
-  }
+  static std::uint64_t count_of(const Histogram& histogram) { return histogram.count(); }
 
   ServerMetrics metrics_;
   RequestRecords records_{metrics_, {}};
@@ -182,11 +178,11 @@ TEST_F(RequestRecordsTest, many_threads_begin_end_and_look) {
 /// Lines that go to standard error meanwhile.
 std::string logged(LogFormat format, const std::function<void()>& what) {
   set_log_level(LogLevel::info);
-  set_log_format(format);
+  set_log_json(format == LogFormat::json);
   ::testing::internal::CaptureStderr();
   what();
   std::string out = ::testing::internal::GetCapturedStderr();
-  set_log_format(LogFormat::text);
+  set_log_json(false);
   set_log_level(LogLevel::warn);
   return out;
 }
