@@ -55,8 +55,11 @@ TEST(Listen, LocalhostIsAllOfLoopbackOnOnePort) {
   TestServer server(HttpServerOptions{.at = {{.host = "localhost"}}});
   const auto addresses = server.server().addresses();
   for (const std::string& address : addresses) EXPECT_EQ(port_of(address), port_of(addresses.front()));
-  for (const std::string& address : addresses)
-    if (address.starts_with("127.")) EXPECT_EQ(RawClient(address).ask(kGetEcho)->status, 200);
+  for (const std::string& address : addresses) {
+    if (address.starts_with("127.")) {
+      EXPECT_EQ(RawClient(address).ask(kGetEcho)->status, 200);
+    }
+  }
 }
 
 TEST(Listen, TakesAnIpv6AddressInBrackets) {
