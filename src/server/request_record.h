@@ -18,7 +18,8 @@ class RequestRecord {
   virtual const std::string& id() const = 0;          // X-Request-Id of the client, or made here
   virtual const Tenant& tenant() const = 0;
 
-  virtual void read(int prompt_tokens, int answers, int max_tokens, bool stream) = 0;  // found right
+  /// Found right, before it is submitted; `prompt_tokens` of all prompts, `answers` to all of them. What is refused after this was never started.
+  virtual void read(int prompt_tokens, int answers, int max_tokens, bool stream) = 0;
   virtual void tokens(int count) = 0;                  // new ones, as often as they come
   virtual void answer_ended(engine::Finish finish, const engine::Usage& usage, const engine::CacheReport& cache) = 0;  // each answer
   virtual void refused(int status, const std::string& reason) = 0;  // a word: "queue_full", "rate_limit", "invalid", "too_long", ...
