@@ -17,10 +17,10 @@ void set_option(int fd, int level, int name, int value) { ::setsockopt(fd, level
 
 }  // namespace
 
-Connection::Connection(IoThread& io, std::string peer, ServerState::Admission admission)
+Connection::Connection(IoThread& io, std::string peer, NetState::Admission admission)
     : io_(io), descriptor_(io.context()), timer_(io.context()), peer_(std::move(peer)), admission_(admission) {}
 
-std::shared_ptr<Connection> Connection::open(IoThread& io, int fd, std::string peer, ServerState::Admission admission,
+std::shared_ptr<Connection> Connection::open(IoThread& io, int fd, std::string peer, NetState::Admission admission,
                                              const std::shared_ptr<const TlsContext>& tls) {
   std::shared_ptr<Connection> connection(new Connection(io, std::move(peer), admission));
   connection->stream_ = tls ? tls->make_stream(fd) : make_plain_stream(fd);
@@ -36,7 +36,7 @@ std::shared_ptr<Connection> Connection::open(IoThread& io, int fd, std::string p
 }
 
 void Connection::start() {
-  if (admission_ != ServerState::Admission::served) return refuse_for_want_of_room();
+  if (admission_ != NetState::Admission::served) return refuse_for_want_of_room();
   metrics().connections_total.add();
   set_deadline_in(limits().header_timeout);
   on_readable();

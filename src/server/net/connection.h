@@ -23,9 +23,9 @@ namespace millrace::server::net {
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
   /// Takes `fd`. `tls` may be null: plain. nullptr, and `fd` is still the caller's, when the machine has no room for it.
-  static std::shared_ptr<Connection> open(IoThread& io, int fd, std::string peer, ServerState::Admission admission,
+  static std::shared_ptr<Connection> open(IoThread& io, int fd, std::string peer, NetState::Admission admission,
                                           const std::shared_ptr<const TlsContext>& tls);
-  ServerState::Admission admission() const { return admission_; }
+  NetState::Admission admission() const { return admission_; }
 
   /// Serves; or says 503 and closes, if there is no room.
   void start();
@@ -52,7 +52,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     closed,
   };
 
-  Connection(IoThread& io, std::string peer, ServerState::Admission admission);
+  Connection(IoThread& io, std::string peer, NetState::Admission admission);
 
   // connection_input.cpp: from bytes to a request
   void wait_readable();
@@ -101,7 +101,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Clock::time_point deadline_ = Clock::time_point::max(), armed_for_ = Clock::time_point::max(), body_end_;
   std::unique_ptr<Stream> stream_;
   std::string peer_;
-  const ServerState::Admission admission_;
+  const NetState::Admission admission_;
   Phase phase_ = Phase::handshake;
 
   std::string backlog_;  // bytes read and not used yet: an unfinished line, or the requests behind the one under way

@@ -190,7 +190,7 @@ TEST_P(Gone, WhoReadsSlowlyIsServed) {
   RawClient client(address(), 2048);
   const auto exchange = wait_for(client, gone);
   exchange->start_stream(kEvents);
-  constexpr std::size_t kBytes = 1'600'000, kPiece = 4000;
+  constexpr std::size_t kBytes = 1'600'000, kPiece = 8000;
   exchange->write(std::string(kBytes, 'x'));
   exchange->end_stream();
   const auto begin = std::chrono::steady_clock::now();

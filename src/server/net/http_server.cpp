@@ -87,7 +87,7 @@ class Server final : public HttpServer {
   /// On the first thread.
   void deal(int fd, std::string peer, bool tls) {
     const auto admission = state_.admit();
-    if (admission == ServerState::Admission::dropped) {
+    if (admission == NetState::Admission::dropped) {
       state_.metrics.refused_connections_total.add();
       ::close(fd);
       return;
@@ -95,7 +95,7 @@ class Server final : public HttpServer {
     io_[next_++ % io_.size()]->adopt(fd, std::move(peer), tls, admission);
   }
 
-  ServerState state_;
+  NetState state_;
   std::vector<ListenSocket> sockets_;  // until start()
   std::vector<std::string> addresses_;
   std::vector<std::unique_ptr<IoThread>> io_;

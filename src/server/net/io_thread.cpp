@@ -27,7 +27,7 @@ void begin_io_thread() {
 
 }  // namespace
 
-IoThread::IoThread(ServerState& state)
+IoThread::IoThread(NetState& state)
     : state_(state), work_(asio::make_work_guard(context_)), mailbox_(std::make_shared<Mailbox>([this] {
         asio::post(context_, [this] { deliver(); });
       })) {}
@@ -41,11 +41,11 @@ void IoThread::start() {
   });
 }
 
-void IoThread::adopt(int fd, std::string peer, bool tls, ServerState::Admission admission) {
+void IoThread::adopt(int fd, std::string peer, bool tls, NetState::Admission admission) {
   asio::post(context_, [this, fd, peer = std::move(peer), tls, admission]() mutable { open(fd, std::move(peer), tls, admission); });
 }
 
-void IoThread::open(int fd, std::string peer, bool tls, ServerState::Admission admission) {
+void IoThread::open(int fd, std::string peer, bool tls, NetState::Admission admission) {
   auto connection = stopping_ ? nullptr : Connection::open(*this, fd, std::move(peer), admission, tls ? state_.tls() : nullptr);
   if (!connection) {
     ::close(fd);

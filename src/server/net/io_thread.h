@@ -15,20 +15,20 @@
 #include <unordered_set>
 
 #include "server/net/mailbox.h"
-#include "server/net/server_state.h"
+#include "server/net/net_state.h"
 
 namespace millrace::server::net {
 
 class IoThread {
  public:
-  explicit IoThread(ServerState& state);
+  explicit IoThread(NetState& state);
   IoThread(const IoThread&) = delete;
   ~IoThread();  // as end()
 
   // Any thread.
   void start();
   /// Takes a descriptor that admit() let in.
-  void adopt(int fd, std::string peer, bool tls, ServerState::Admission admission);
+  void adopt(int fd, std::string peer, bool tls, NetState::Admission admission);
   /// Idle connections close, busy ones after their answer; new ones at once.
   void stop_accepting();
   /// Everything closes; joins the thread. What exchanges say later is not heard.
@@ -36,7 +36,7 @@ class IoThread {
   boost::asio::io_context& context() { return context_; }
 
   // Of connections, on this thread.
-  ServerState& state() { return state_; }
+  NetState& state() { return state_; }
   const std::shared_ptr<Mailbox>& mailbox() const { return mailbox_; }
   std::span<char> buffer() { return buffer_; }  // for one read at a time
   std::string_view date();
@@ -44,10 +44,10 @@ class IoThread {
   void remove(const std::shared_ptr<Connection>& connection);
 
  private:
-  void open(int fd, std::string peer, bool tls, ServerState::Admission admission);
+  void open(int fd, std::string peer, bool tls, NetState::Admission admission);
   void deliver();
 
-  ServerState& state_;
+  NetState& state_;
   boost::asio::io_context context_{1};  // 1: one thread runs it
   boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work_;
   std::shared_ptr<Mailbox> mailbox_;

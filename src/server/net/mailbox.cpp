@@ -1,6 +1,9 @@
 #include "server/net/mailbox.h"
 
+#include <fmt/core.h>
+
 #include <atomic>
+#include <utility>
 
 #include "base/check.h"
 

@@ -13,9 +13,9 @@
 
 namespace millrace::server::net {
 
-class ServerState {
+class NetState {
  public:
-  explicit ServerState(HttpServerOptions options) : options(std::move(options)) {}
+  explicit NetState(HttpServerOptions options) : options(std::move(options)) {}
 
   HttpServerOptions options;
   Handler handler;  // set before the first connection
