@@ -26,7 +26,7 @@ constexpr Field kFields[] = {
     {"max_tokens", kBoth, Kind::integer, 0, kMostInt, applied, "", "5", "most new tokens; 0: none; absent: what is left of the context. Prompt and max_tokens beyond the context are refused"},
     {"max_completion_tokens", kChat, Kind::integer, 0, kMostInt, applied, "", "5", "as max_tokens, over which it wins"},
     {"min_tokens", kBoth, Kind::integer, 0, kMostInt, applied, "", "2", "neither an end token nor a stop string ends the answer before"},
-    {"stop", kBoth, Kind::strings, 0, 16, applied, "", R"(["END"])", "up to 16 texts that end the answer before them"},
+    {"stop", kBoth | kResponse, Kind::strings, 0, 16, applied, "", R"(["END"])", "up to 16 texts that end the answer before them"},
     {"stop_token_ids", kBoth | kResponse | kMessage, Kind::ids, 0, 64, applied, "", "[7]", "tokens that end the answer"},
     {"include_stop_str_in_output", kBoth, Kind::boolean, 0, 0, applied, "", "true", "the stop string stays in the text"},
     {"ignore_eos", kAll, Kind::boolean, 0, 0, applied, "", "true", "end tokens end nothing"},
