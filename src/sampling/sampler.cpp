@@ -96,7 +96,8 @@ TokenId draw(std::span<const TokenId> tokens, std::span<const float> weights, do
 }
 
 /// The same over what is kept of a row. The first chunk whose running sum exceeds it has the token.
-TokenId draw(std::span<const float> logits, const Kept& kept, double total, double u, const Scratch& scratch) {
+template <class Keeps>
+TokenId draw(std::span<const float> logits, const Keeps& kept, double total, double u, const Scratch& scratch) {
   double left = u * total;
   std::size_t chunk = 0;
   for (std::size_t c = 0; c < scratch.chunk_sums.size(); ++c) {
@@ -116,8 +117,33 @@ TokenId draw(std::span<const float> logits, const Kept& kept, double total, doub
   return last;
 }
 
+/// `tokens` by rising id; all other weights are 0 then.
+void keep_weights_of(std::span<const TokenId> tokens, std::span<float> weights) {
+  std::size_t next = 0;
+  for (const TokenId token : tokens) {
+    std::fill(weights.begin() + static_cast<std::ptrdiff_t>(next), weights.begin() + token, 0.0f);
+    next = static_cast<std::size_t>(token) + 1;
+  }
+  std::fill(weights.begin() + static_cast<std::ptrdiff_t>(next), weights.end(), 0.0f);
+}
+
+/// Of what typical-p leaves of the tokens of a weight above 0, none of which has a logit less than `least` or more than
+/// `most`.
+TokenId draw_typical(std::span<const float> logits, float least, float most, const Params& params, double u, const Scratch& scratch) {
+  const Typical typical = find_typical(logits, scratch.weights, least, most, params.typical_p, scratch.tokens);
+  double total = 0;
+  for (std::size_t chunk = 0; chunk < scratch.chunk_sums.size(); ++chunk) {
+    double sum = 0;
+    for (std::size_t i = chunk * kChunk; i < std::min((chunk + 1) * kChunk, logits.size()); ++i)
+      sum += typical.has(logits[i], static_cast<TokenId>(i), scratch.weights[i]) ? scratch.weights[i] : 0;
+    total += scratch.chunk_sums[chunk] = sum;
+  }
+  return draw(logits, typical, total, u, scratch);
+}
+
 /// Of the k best.
 TokenId draw_top_k(std::span<const float> logits, float max, const Params& params, double u, const Scratch& scratch) {
+  constexpr std::size_t kFew = 4096;
   const std::span<float> weights = scratch.weights;
   std::span<TokenId> best = select_best(logits, scratch.chunk_peaks, params.top_k, scratch.tokens);
   const auto drop = [&](auto&& unfit) { best = {best.begin(), std::remove_if(best.begin(), best.end(), unfit)}; };
@@ -132,7 +158,11 @@ TokenId draw_top_k(std::span<const float> logits, float max, const Params& param
   drop([&](TokenId token) { return at(weights, token) < params.min_p; });  // the largest weight is 1
   if (params.typical_p < 1) {
     drop([&](TokenId token) { return at(weights, token) <= 0; });
-    best = keep_typical(logits, weights, rate, params.typical_p, best);
+    if (best.size() > kFew) {
+      keep_weights_of(best, weights);
+      return draw_typical(logits, max - 128 / rate, max, params, u, scratch);
+    }
+    best = keep_typical(logits, weights, params.typical_p, best);
   }
   return draw(best, weights, u);
 }
@@ -192,12 +222,11 @@ Nucleus nucleus_of(std::span<const float> logits, const WeighedRow& row, const P
 TokenId draw_typical(std::span<const float> logits, const WeighedRow& row, const Params& params, double u, const Scratch& scratch) {
   const Cut cut = nucleus_of(logits, row, params, scratch).cut;
   const Kept kept(cut.logit, cut.token, least_weight_of(row, params));
-  std::size_t n = 0;
-  for (std::size_t i = 0; i < logits.size(); ++i) {
-    scratch.tokens[n] = static_cast<TokenId>(i);
-    n += scratch.weights[i] > 0 && kept.has(logits[i], static_cast<TokenId>(i), scratch.weights[i]) ? 1 : 0;
-  }
-  return draw(keep_typical(logits, scratch.weights, row.scale.rate, params.typical_p, scratch.tokens.first(n)), scratch.weights, u);
+  if (params.top_p < 1 || params.min_p > 0)
+    for (std::size_t i = 0; i < logits.size(); ++i)
+      scratch.weights[i] = kept.has(logits[i], static_cast<TokenId>(i), scratch.weights[i]) ? scratch.weights[i] : 0;
+  const float least = std::max(row.scale.reference - 128 / row.scale.rate, cut.logit);
+  return draw_typical(logits, least, row.sums.peak.logit, params, u, scratch);
 }
 
 /// Of all that top-p and min-p leave. First from all: what top-p keeps has most of the mass, so that nearly every draw is
