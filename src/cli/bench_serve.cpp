@@ -52,7 +52,8 @@ Result<LoadSpec> spec_of(const Options& options) {
   }
   const bool has_arrivals = options.rate > 0 || !options.trace.empty();
   spec.duration_s = options.duration_s;
-  spec.requests = options.requests > 0 ? static_cast<int>(options.requests) : spec.duration_s > 0 || !options.trace.empty() ? INT_MAX : kRequests;
+  spec.requests = options.requests > 0 ? static_cast<int>(options.requests) : spec.duration_s > 0 ? INT_MAX : kRequests;
+  if (!spec.trace.empty()) spec.requests = std::min(options.requests > 0 ? spec.requests : INT_MAX, static_cast<int>(spec.trace.size()));
   spec.concurrency = options.concurrency > 0 ? static_cast<int>(options.concurrency) : has_arrivals ? 0 : kConcurrency;
   if (options.rate > 0) spec.arrivals = options.arrivals == "even" ? Arrivals::even : Arrivals::poisson, spec.rate = options.rate;
   spec.burst = static_cast<int>(options.burst);
@@ -70,7 +71,7 @@ Result<LoadSpec> spec_of(const Options& options) {
 std::string words_of(const Options& options, const LoadSpec& spec) {
   std::string out = !options.scenario.empty() ? "scenario " + options.scenario : !options.trace.empty() ? "trace " + options.trace : "";
   const auto add = [&](const std::string& part) { out += (out.empty() ? "" : ", ") + part; };
-  if (spec.requests < INT_MAX) add(fmt::format("{} requests", spec.trace.empty() ? spec.requests : std::min<int>(spec.requests, static_cast<int>(spec.trace.size()))));
+  if (spec.requests < INT_MAX) add(fmt::format("{} request{}", spec.requests, spec.requests == 1 ? "" : "s"));
   if (spec.duration_s > 0) add(fmt::format("{} s", spec.duration_s));
   if (spec.arrivals != Arrivals::at_once) add(fmt::format("{} a second ({})", spec.rate, spec.arrivals == Arrivals::poisson ? "Poisson" : "even"));
   if (spec.burst > 1) add(fmt::format("in bursts of {}", spec.burst));

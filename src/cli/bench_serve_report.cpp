@@ -112,22 +112,22 @@ ServeReport report_on(const LoadResult& result, const SloLimits& slo, std::strin
   for (const LoadRecord& record : result.records) {
     if (&record == &result.records.front()) first_us = record.sent_us;
     last_us = std::max({last_us, record.end_us, record.text_us.empty() ? 0 : record.text_us.back()});
-    late.push_back(seconds(std::max<Microseconds>(record.sent_us - record.due_us, 0)));
+    if (record.due_us != kWhenThereIsRoom) late.push_back(seconds(std::max<Microseconds>(record.sent_us - record.due_us, 0)));
     if (is_good(record, slo)) ++out.good;
     if (record.outcome == Outcome::unfinished) ++out.unfinished;
     if (record.outcome == Outcome::failed) ++out.failed;
-    if (record.outcome != Outcome::done) continue;
-    ++out.done;
+    if (record.outcome == Outcome::failed) continue;
     out.prompt_tokens += std::max(record.usage.prompt_tokens, 0);
     out.cached_tokens += record.usage.cached_tokens;
     out.output_tokens += record.output_tokens();
     out.chunks += static_cast<std::int64_t>(record.text_us.size());
-    has_usage = has_usage && record.usage.completion_tokens >= 0;
-    e2e.push_back(e2e_s(record));
-    if (record.text_us.empty()) {
-      ++out.without_text;
-      continue;
+    if (record.outcome == Outcome::done) {
+      ++out.done;
+      has_usage = has_usage && record.usage.completion_tokens >= 0;
+      e2e.push_back(e2e_s(record));
+      if (record.text_us.empty()) ++out.without_text;
     }
+    if (record.text_us.empty()) continue;
     ttft.push_back(ttft_s(record));
     if (const auto each = tpot_s(record)) tpot.push_back(*each);
     for (std::size_t i = 1; i < record.text_us.size(); ++i) gaps.push_back(seconds(record.text_us[i] - record.text_us[i - 1]));

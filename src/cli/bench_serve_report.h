@@ -35,7 +35,7 @@ struct ErrorCount {
 };
 
 struct Second {
-  int sent = 0, done = 0, failed = 0, running = 0;  // running: most at any of its borders
+  int sent = 0, done = 0, failed = 0, running = 0;  // running: at any time within it
   std::int64_t chunks = 0;                          // with text
 };
 
@@ -68,7 +68,8 @@ struct ServeReport {
   std::string to_text() const;
 };
 
-/// All figures but the words of the load. Requests that were unfinished count in `unfinished` and the wall only.
+/// All figures but the words of the load. What a failed request had got so far counts nowhere; that of an unfinished one
+/// counts, except for e2e, its tokens as chunks.
 ServeReport report_on(const LoadResult& result, const SloLimits& slo, std::string_view scenario);
 
 }  // namespace millrace::cli

@@ -104,6 +104,24 @@ TEST(ServeReport, the_timeline_counts_each_second) {
   EXPECT_EQ(report.timeline[2].done, 2);
 }
 
+TEST(ServeReport, what_had_come_when_it_was_stopped_counts_but_for_e2e) {
+  LoadRecord stopped = done_at(0, {100, 200});
+  stopped.outcome = Outcome::unfinished;
+  const ServeReport report = report_of({stopped, done_at(0, {100, 200, 300}, 3)});
+  EXPECT_EQ(report.ttft_s.n, 2u);
+  EXPECT_EQ(report.gap_s.n, 3u);
+  EXPECT_EQ(report.e2e_s.n, 1u);
+  EXPECT_EQ(report.output_tokens, 5);
+}
+
+TEST(ServeReport, late_is_said_of_requests_that_have_a_time_of_their_own) {
+  LoadRecord late = done_at(30, {100}), other = done_at(50, {100});
+  late.due_us = 10'000, other.due_us = kWhenThereIsRoom;
+  const ServeReport report = report_of({late, other});
+  EXPECT_EQ(report.late_s.n, 1u);
+  EXPECT_DOUBLE_EQ(report.late_s.max, 0.02);
+}
+
 TEST(ServeReport, nothing_at_all_is_a_report_too) {
   const ServeReport report = report_of({});
   EXPECT_EQ(report.sent, 0);

@@ -117,7 +117,8 @@ LoadRequest LoadPlan::make(int number) {
 LoadRequest LoadPlan::take() {
   MILLRACE_CHECK(due_us_, "a request is left");
   LoadRequest out = make(taken_++);
-  out.due_us = *due_us_;
+  const bool has_time = spec_.arrivals != Arrivals::at_once || !spec_.trace.empty() || spec_.scenario == "stall";
+  out.due_us = has_time ? *due_us_ : kWhenThereIsRoom;
   find_due();
   return out;
 }

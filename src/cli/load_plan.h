@@ -38,8 +38,10 @@ struct LoadSpec {
 /// The loads that the figures of docs/performance.md are about, as an option row spells its choices.
 inline constexpr std::string_view kLoadScenarios = "stall|shared|mixed";
 
+inline constexpr Microseconds kWhenThereIsRoom = -1;
+
 struct LoadRequest {
-  Microseconds due_us = 0;  // since the load's start
+  Microseconds due_us = 0;  // since the load's start; kWhenThereIsRoom: it has no time of its own
   std::string prefix;       // a system message, or the beginning of the prompt
   std::string prompt;
   int answer_tokens = 1;

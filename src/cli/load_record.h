@@ -21,7 +21,7 @@ struct LoadRecord {
   Outcome outcome = Outcome::unfinished;
   bool is_long = false;  // as the LoadRequest
 
-  // Since the load's start. Sent: when the client began with it, before it connected.
+  // Since the load's start. Due: as the LoadRequest. Sent: when the client began with it, before it connected.
   Microseconds due_us = 0, sent_us = 0, end_us = 0;
   std::vector<Microseconds> text_us;  // when each chunk with text was read
 

@@ -41,7 +41,7 @@ std::string speed_default(Command) { return "so that work waits; serve: 1"; }
 std::string max_step_default(Command command) { return command == Command::bench ? "100" : "0: no bound"; }
 std::string requests_default(Command) { return "100; with --duration no bound"; }
 std::string concurrency_default(Command) { return "8; with arrivals no bound"; }
-std::string rate_default(Command) { return "each as soon as there is room"; }
+std::string rate_default(Command) { return "as there is room"; }
 std::string slo_default(Command) { return "none"; }
 std::string trace_default(Command) { return "made from a seed"; }
 std::string kv_memory_default(Command command) {
