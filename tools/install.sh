@@ -3,10 +3,11 @@
 # of any server. Usage: tools/install.sh [build|ci]      ci: what the slower gates of .ci/run need, too
 set -eu
 
-packages="build-essential cmake ninja-build pkg-config ca-certificates python3 python3-pip
-  nlohmann-json3-dev libcli11-dev libfmt-dev libspdlog-dev libssl-dev libboost-dev libpcre2-dev libutf8proc-dev libxxhash-dev libhwloc-dev
+packages="build-essential cmake ninja-build pkg-config ca-certificates python3 python3-pip python3-venv
+  nlohmann-json3-dev libcli11-dev libfmt-dev libspdlog-dev libssl-dev libboost-dev prometheus-cpp-dev libpcre2-dev libutf8proc-dev libxxhash-dev libhwloc-dev
+  libsystemd-dev
   libgtest-dev libsimde-dev"
-[ "${1:-build}" = ci ] && packages="$packages clang ccache g++-aarch64-linux-gnu qemu-user googletest"
+[ "${1:-build}" = ci ] && packages="$packages clang ccache g++-aarch64-linux-gnu qemu-user googletest prometheus help2man"
 
 missing_of() {
   for package in "$@"; do
@@ -27,6 +28,9 @@ install() {
 }
 
 install $(missing_of $packages)
+
+# The Node.js of some machines brings its own npm, and Debian's npm would not go with it.
+if [ "${1:-build}" = ci ] && ! command -v npm >/dev/null; then install nodejs npm; fi
 
 # clang's sanitizer and fuzzer libraries are a package named after its version.
 if [ "${1:-build}" = ci ]; then

@@ -3,14 +3,27 @@
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
+#include <atomic>
+
+#include "base/utf8.h"
+
 namespace millrace {
 namespace {
+
+std::atomic<LogFormat> g_format = LogFormat::text;
+
+void set_pattern(spdlog::logger& logger, LogFormat format) {
+  logger.set_pattern(format == LogFormat::json ? R"({"time":"%Y-%m-%dT%H:%M:%S.%eZ","level":"%l",%v})" : "%Y-%m-%dT%H:%M:%S.%eZ %l %v",
+                     spdlog::pattern_time_type::utc);
+}
 
 spdlog::logger& logger() {
   static const auto made = [] {
     auto l = spdlog::stderr_logger_mt("millrace");
-    l->set_pattern("%Y-%m-%dT%H:%M:%S.%eZ %l %v", spdlog::pattern_time_type::utc);
+    set_pattern(*l, LogFormat::text);
     l->set_level(spdlog::level::warn);
+    // A sink that fails is standard error itself: there is nobody left to tell.
+    l->set_error_handler([](const std::string&) {});
     return l;
   }();
   return *made;
@@ -27,30 +40,66 @@ spdlog::level::level_enum level_of(LogLevel level) {
   return spdlog::level::off;
 }
 
-/// Values with blanks, quotes or line breaks are quoted, so that a line stays one line and parseable.
-std::string quoted_if_needed(const std::string& value) {
-  if (!value.empty() && value.find_first_of(" \"=\n\r\t") == std::string::npos) return value;
-  std::string out = "\"";
-  for (const char c : value) {
+/// As in JSON: what a client sends can neither break a line nor command a terminal.
+void append_quoted(std::string& out, std::string_view value) {
+  out += '"';
+  const std::string repaired = is_valid_utf8(value) ? std::string() : repair_utf8(value);
+  for (const char c : repaired.empty() ? value : std::string_view(repaired)) {
     if (c == '"' || c == '\\') out += '\\', out += c;
     else if (c == '\n') out += "\\n";
     else if (c == '\r') out += "\\r";
     else if (c == '\t') out += "\\t";
+    else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) out += fmt::format("\\u{:04x}", static_cast<int>(c));
     else out += c;
   }
-  return out + '"';
+  out += '"';
+}
+
+bool stands_alone(std::string_view value) {
+  if (value.empty()) return false;
+  for (const char c : value)
+    if (c <= ' ' || c >= 0x7F || c == '"' || c == '=' || c == '\\') return false;
+  return true;
 }
 
 }  // namespace
 
 void set_log_level(LogLevel level) { logger().set_level(level_of(level)); }
 
-void log_event(LogLevel level, std::string_view event, std::initializer_list<LogField> fields) {
-  if (!logger().should_log(level_of(level))) return;
-  std::string line(event);
-  if (fields.size() > 0) line += ' ';
-  for (const LogField& f : fields) line += fmt::format(" {}={}", f.key, quoted_if_needed(f.value));
-  logger().log(level_of(level), line);
+bool logs(LogLevel level) { return logger().should_log(level_of(level)); }
+
+void set_log_json(bool json) {
+  g_format = json ? LogFormat::json : LogFormat::text;
+  set_pattern(logger(), g_format);
+}
+
+std::string log_line(LogFormat format, std::string_view event, const std::vector<LogField>& fields) {
+  std::string line;
+  if (format == LogFormat::text) {
+    line = event;
+    if (!fields.empty()) line += ' ';
+    for (const LogField& field : fields) {
+      line += fmt::format(" {}=", field.key);
+      if (stands_alone(field.value)) line += field.value;
+      else append_quoted(line, field.value);
+    }
+    return line;
+  }
+  line = R"("event":)";
+  append_quoted(line, event);
+  for (const LogField& field : fields) {
+    line += fmt::format(",\"{}\":", field.key);
+    // "nan" and "inf" are no JSON.
+    const bool is_json = field.is_literal && field.value != "nan" && field.value != "-nan" && field.value != "inf" && field.value != "-inf";
+    if (is_json) line += field.value;
+    else append_quoted(line, field.value);
+  }
+  return line;
+}
+
+void log_event(LogLevel level, std::string_view event, const std::vector<LogField>& fields) {
+  if (!logs(level)) return;
+  logger().log(level_of(level), spdlog::string_view_t(log_line(g_format, event, fields)));
 }
 
 }  // namespace millrace

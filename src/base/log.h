@@ -2,34 +2,48 @@
 
 // One line per event, key=value, units in the key:
 //   log_info("model loaded", {{"file", path}, {"layers", 30}, {"ms", 412}});
-// prints "model loaded  file=m.gguf layers=30 ms=412" to standard error. The library behind it is spdlog.
+// prints "model loaded  file=m.gguf layers=30 ms=412" to standard error; or, as JSON, one object
+// {"time":"...","level":"info","event":"model loaded","file":"m.gguf","layers":30,"ms":412}. A line that cannot be written
+// (full disk, closed pipe) is lost, and nothing else happens. The library behind it is spdlog.
 
 #include <fmt/core.h>
 
+#include <cstdint>
 #include <initializer_list>
 #include <string>
 #include <string_view>
+#include <type_traits>
+#include <vector>
 
 namespace millrace {
 
 struct LogField {
-  std::string_view key;
+  std::string_view key;  // a literal: it is printed as it is
   std::string value;
+  bool is_literal = false;  // a number or a truth value: JSON has no quotes around it
 
   template <class T>
-  LogField(std::string_view key, const T& value) : key(key), value(fmt::format("{}", value)) {}
+  LogField(std::string_view key, const T& value)
+      : key(key), value(fmt::format("{}", value)), is_literal(std::is_arithmetic_v<T> && !std::is_same_v<T, char>) {}
 };
 
 enum class LogLevel { debug, info, warn, error, off };
 
 /// Events below `level` are dropped. Default: warn, so that commands print their answer only.
 void set_log_level(LogLevel level);
+bool logs(LogLevel level);
 
-void log_event(LogLevel level, std::string_view event, std::initializer_list<LogField> fields);
+enum class LogFormat { text, json };
+void set_log_json(bool json);
 
-inline void log_debug(std::string_view event, std::initializer_list<LogField> fields = {}) { log_event(LogLevel::debug, event, fields); }
-inline void log_info(std::string_view event, std::initializer_list<LogField> fields = {}) { log_event(LogLevel::info, event, fields); }
-inline void log_warn(std::string_view event, std::initializer_list<LogField> fields = {}) { log_event(LogLevel::warn, event, fields); }
-inline void log_error(std::string_view event, std::initializer_list<LogField> fields = {}) { log_event(LogLevel::error, event, fields); }
+void log_event(LogLevel level, std::string_view event, const std::vector<LogField>& fields);
+
+inline void log_debug(std::string_view event, const std::vector<LogField>& fields = {}) { log_event(LogLevel::debug, event, fields); }
+inline void log_info(std::string_view event, const std::vector<LogField>& fields = {}) { log_event(LogLevel::info, event, fields); }
+inline void log_warn(std::string_view event, const std::vector<LogField>& fields = {}) { log_event(LogLevel::warn, event, fields); }
+inline void log_error(std::string_view event, const std::vector<LogField>& fields = {}) { log_event(LogLevel::error, event, fields); }
+
+/// The line of an event without time and level: for log_event, and for tests.
+std::string log_line(LogFormat format, std::string_view event, const std::vector<LogField>& fields);
 
 }  // namespace millrace

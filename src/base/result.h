@@ -33,15 +33,24 @@ struct [[nodiscard]] Error {
   Code code;
   std::string message;
   std::int64_t retry_after_us = 0;  // > 0: the same call is likely to succeed then
+  std::string where;                // path of the field that is wrong, "messages[2].role"; empty where none is
 
   /// Adds the outer context on the way up: error.in("loading 'm.gguf'").
-  Error in(const std::string& context) && { return {code, context + ": " + std::move(message), retry_after_us}; }
+  Error in(const std::string& context) && { return {code, context + ": " + std::move(message), retry_after_us, std::move(where)}; }
 };
 
 /// error(Code::corrupt_data, "GGUF version is {}, this build reads 2 and 3", version)
 template <class... Args>
 Error error(Code code, fmt::format_string<Args...> format, Args&&... args) {
-  return {code, fmt::format(format, std::forward<Args>(args)...), 0};
+  return {code, fmt::format(format, std::forward<Args>(args)...), 0, {}};
+}
+
+/// The same for a field of a request: field_error("messages[2].role", "expected one of system, user; got '{}'", role). The
+/// path stands in front of the message, too.
+template <class... Args>
+Error field_error(std::string where, fmt::format_string<Args...> format, Args&&... args) {
+  std::string message = where + ": " + fmt::format(format, std::forward<Args>(args)...);
+  return {Code::invalid_argument, std::move(message), 0, std::move(where)};
 }
 
 template <class T>

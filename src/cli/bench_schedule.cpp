@@ -108,7 +108,7 @@ class ScheduleBench {
     row.steps = m.steps_total.value(), row.mixed_steps = m.mixed_steps_total.value();
     row.decode_over_bound_steps = m.decode_over_bound_steps.value();
     row.preemptions = static_cast<std::uint64_t>(preemptions);
-    row.host_share = static_cast<double>(m.host_us.sum()) / static_cast<double>(std::max<std::uint64_t>(m.host_us.sum() + m.step_us.sum(), 1));
+    row.host_share = static_cast<double>(m.host_us.sum()) / static_cast<double>(std::max<std::uint64_t>(m.host_us.sum() + m.busy_us.value(), 1));
     row.stall_s = {seconds(m.stall_host_us.value()), seconds(m.stall_slots_us.value()), seconds(m.stall_schedule_us.value()),
                    seconds(m.stall_blocks_us.value()), seconds(m.stall_prefill_us.value())};
     return row;

@@ -182,7 +182,7 @@ class SoakBench {
     report_.steps = m.steps_total.value();
     report_.computed_tokens = m.computed_tokens_total.value(), report_.cached_tokens = m.cached_tokens_total.value();
     report_.generated_tokens = m.generated_tokens_total.value();
-    report_.not_accounted = m.requests_total.value() - m.finished_total.value() - m.cancelled_total.value() - m.failed_total.value();
+    report_.not_accounted = m.requests_total.value() - m.request_us.count();
     for (const auto& pool : engine_.cache().pools)
       report_.blocks += pool.blocks, report_.blocks_used += pool.used, report_.blocks_cached += pool.cached, report_.blocks_free += pool.free;
   }

@@ -47,7 +47,7 @@ class StallBench {
     const engine::EngineMetrics& m = engine_.metrics();
     report.steps = m.steps_total.value();
     report.decode_over_bound_steps = m.decode_over_bound_steps.value();
-    report.host_share = static_cast<double>(m.host_us.sum()) / static_cast<double>(m.host_us.sum() + m.step_us.sum());
+    report.host_share = static_cast<double>(m.host_us.sum()) / static_cast<double>(m.host_us.sum() + m.busy_us.value());
     return report;
   }
 

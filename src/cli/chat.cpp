@@ -13,6 +13,7 @@
 #include "cli/line_reader.h"
 #include "cli/output.h"
 #include "cli/session.h"
+#include "text/prompt.h"
 
 namespace millrace::cli {
 namespace {
@@ -82,7 +83,7 @@ Result<int> run_chat(const Options& options) {
     if (line.text.empty()) continue;
     messages.push_back({{"role", "user"}, {"content", line.text}});
     engine::Request request;
-    MILLRACE_TRY(prompt, encode_chat(*session.bundle.tokenizer, chat_template, messages));
+    MILLRACE_TRY(prompt, text::encode_chat(*session.bundle.tokenizer, chat_template, messages));
     request.prompt = std::move(prompt);
     request.sampling = sampling_params(options);
     request.stop = options.stop;

@@ -9,6 +9,7 @@
 #include "cli/output.h"
 #include "cli/session.h"
 #include "device/memory_info.h"
+#include "text/prompt.h"
 
 namespace millrace::cli {
 namespace {
@@ -95,7 +96,7 @@ Result<Json> report_of(const io::WeightSource& source, const Options& options) {
   if (tokenizer) {
     const text::Tokenizer& vocabulary = **tokenizer;
     report["tokenizer"] = {{"vocab_size", vocabulary.vocab_size()}};
-    report["tokenizer"].update(special_token_variables(vocabulary));
+    report["tokenizer"].update(text::special_token_variables(vocabulary));
   } else {
     report["tokenizer"] = nullptr;
     refuse(tokenizer.error());

@@ -2,8 +2,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include <array>
-#include <ctime>
 #include <filesystem>
 
 #include "cli/known_models.h"
@@ -73,35 +71,6 @@ Result<std::string> template_text(const io::WeightSource& source) {
   if (const std::string* file = source.text_file("chat_template.jinja")) return *file;
   if (const std::string* config = source.text_file("tokenizer_config.json")) return template_of_config(*config);
   return error(Code::not_found, "'{}' has no chat_template.jinja and no tokenizer_config.json", source.path());
-}
-
-text::Json special_token_variables(const text::Tokenizer& tokenizer) {
-  text::Json variables = text::Json::object();
-  if (const auto bos = tokenizer.bos()) variables["bos_token"] = std::string(tokenizer.spelling(*bos).value_or(""));
-  if (const auto eos = tokenizer.eos()) variables["eos_token"] = std::string(tokenizer.spelling(*eos).value_or(""));
-  return variables;
-}
-
-std::vector<TokenId> encode_prompt(const text::Tokenizer& tokenizer, std::string_view text) {
-  const auto plain = tokenizer.encode(text, text::Specials::as_control);
-  auto full = tokenizer.add_special(plain);
-  const auto bos = tokenizer.bos();
-  if (bos && !plain.empty() && plain[0] == *bos && full.size() > plain.size() && full[0] == *bos && full[1] == *bos) full.erase(full.begin());
-  return full;
-}
-
-Result<std::vector<TokenId>> encode_chat(const text::Tokenizer& tokenizer, const text::ChatTemplate& chat_template, const text::Json& messages) {
-  text::Json variables = special_token_variables(tokenizer);
-  variables["messages"] = messages;
-  variables["tools"] = nullptr;
-  variables["documents"] = nullptr;
-  variables["add_generation_prompt"] = true;
-  const std::array<std::string, 2> trusted = {"bos_token", "eos_token"};
-  const std::time_t now = std::time(nullptr);
-  std::tm local{};
-  localtime_r(&now, &local);  // strftime_now speaks local time
-  MILLRACE_TRY(rendered, chat_template.render(variables, trusted, static_cast<std::int64_t>(now) + local.tm_gmtoff));
-  return tokenizer.encode(rendered);
 }
 
 }  // namespace millrace::cli

@@ -3,10 +3,7 @@
 // What belongs to one model name: its files, its tokenizer, its chat template. Weights stay on disk; session.h loads them.
 
 #include <memory>
-#include <span>
 #include <string>
-#include <string_view>
-#include <vector>
 
 #include "base/result.h"
 #include "io/weight_source.h"
@@ -34,14 +31,5 @@ Result<ModelBundle> open_bundle(const std::string& model);
 /// The template's own text: GGUF metadata, or the folder's chat_template.jinja or tokenizer_config.json.
 /// Errors: not_found.
 Result<std::string> template_text(const io::WeightSource& source);
-
-/// bos_token and eos_token as templates spell them; absent ones are left out.
-text::Json special_token_variables(const text::Tokenizer& tokenizer);
-
-/// A raw prompt: control tokens may be spelled in it; what the tokenizer adds is added, a BOS not a second time.
-std::vector<TokenId> encode_prompt(const text::Tokenizer& tokenizer, std::string_view text);
-
-/// Messages ([{role, content}, ...]) through the template, with the assistant's turn opened.
-Result<std::vector<TokenId>> encode_chat(const text::Tokenizer& tokenizer, const text::ChatTemplate& chat_template, const text::Json& messages);
 
 }  // namespace millrace::cli

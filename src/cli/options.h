@@ -31,6 +31,7 @@ struct Options {
   double top_p = 1;
   std::int64_t top_k = 0;
   double min_p = 0;
+  double typical_p = 1;
   double repetition_penalty = 1;
   double presence_penalty = 0;
   double frequency_penalty = 0;

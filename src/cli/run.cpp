@@ -10,6 +10,7 @@
 #include "cli/interrupts.h"
 #include "cli/output.h"
 #include "cli/session.h"
+#include "text/prompt.h"
 
 namespace millrace::cli {
 namespace {
@@ -56,7 +57,7 @@ Result<std::vector<std::vector<TokenId>>> encode_prompts(const ModelBundle& bund
   std::vector<std::vector<TokenId>> all;
   if (!options.chat) {
     if (!options.system.empty()) return error(Code::invalid_argument, "--system needs --chat: a raw prompt has no roles");
-    for (const std::string& prompt : options.prompts) all.push_back(encode_prompt(*bundle.tokenizer, prompt));
+    for (const std::string& prompt : options.prompts) all.push_back(text::encode_prompt(*bundle.tokenizer, prompt));
     return all;
   }
   MILLRACE_TRY(source, template_text(*bundle.source));
@@ -65,7 +66,7 @@ Result<std::vector<std::vector<TokenId>>> encode_prompts(const ModelBundle& bund
     auto messages = text::Json::array();
     if (!options.system.empty()) messages.push_back({{"role", "system"}, {"content", options.system}});
     messages.push_back({{"role", "user"}, {"content", prompt}});
-    MILLRACE_TRY(ids, encode_chat(*bundle.tokenizer, chat_template, messages));
+    MILLRACE_TRY(ids, text::encode_chat(*bundle.tokenizer, chat_template, messages));
     all.push_back(std::move(ids));
   }
   return all;

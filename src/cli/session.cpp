@@ -155,6 +155,7 @@ sampling::Params sampling_params(const Options& options) {
   params.top_p = static_cast<float>(options.top_p);
   params.top_k = static_cast<int>(options.top_k);
   params.min_p = static_cast<float>(options.min_p);
+  params.typical_p = static_cast<float>(options.typical_p);
   params.repetition_penalty = static_cast<float>(options.repetition_penalty);
   params.presence_penalty = static_cast<float>(options.presence_penalty);
   params.frequency_penalty = static_cast<float>(options.frequency_penalty);

@@ -9,6 +9,7 @@
 #include "cli/line_reader.h"
 #include "cli/model_bundle.h"
 #include "cli/output.h"
+#include "text/prompt.h"
 
 namespace millrace::cli {
 namespace {
@@ -43,7 +44,7 @@ Result<Template> open_template(const std::string& model) {
   MILLRACE_TRY(bundle, open_bundle(model));
   MILLRACE_TRY(source, template_text(*bundle.source));
   MILLRACE_TRY(parsed, text::ChatTemplate::parse(std::move(source)));
-  return Template{std::move(parsed), special_token_variables(*bundle.tokenizer)};
+  return Template{std::move(parsed), text::special_token_variables(*bundle.tokenizer)};
 }
 
 Result<std::string> render(const Template& chat, text::Json variables, std::int64_t now) {

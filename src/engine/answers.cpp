@@ -13,7 +13,7 @@ namespace millrace::engine {
 void Engine::Loop::add_answers(SeqId first, const Arrival& arrival) {
   std::vector<SeqId>& others = answers_[first];
   for (std::size_t i = 1; i < arrival.channels.size(); ++i) {
-    auto live = std::make_unique<LiveRequest>(arrival.request, arrival.channels[i], tokenizer_, arrival.submitted_us, static_cast<int>(i));
+    auto live = std::make_unique<LiveRequest>(arrival.request, arrival.channels[i], tokenizer_, end_tokens_, arrival.submitted_us, static_cast<int>(i));
     live->take_prompt();
     others.push_back(next_id());
     live_.emplace(others.back(), std::move(live));

@@ -46,6 +46,9 @@ Result<void> check_length(Request& request, const model::RunnerInfo& info, const
                    room);
     request.max_new_tokens = static_cast<int>(room - prompt);
   }
+  if (request.min_tokens < 0 || request.min_tokens > request.max_new_tokens)
+    return error(Code::invalid_argument, "min_tokens is {}, expected 0 to {}, the most new tokens", request.min_tokens,
+                 request.max_new_tokens);
   if (prompt + request.max_new_tokens > info.max_positions)
     return error(Code::invalid_argument, "prompt of {} tokens plus {} new ones exceeds the context of {} tokens",
                  prompt, request.max_new_tokens, info.max_positions);

@@ -23,6 +23,18 @@ std::string_view to_string(Finish finish) {
   return "unknown";
 }
 
+std::string_view to_string(StepKind kind) {
+  switch (kind) {
+    case StepKind::prefill:
+      return "prefill";
+    case StepKind::decode:
+      return "decode";
+    case StepKind::mixed:
+      return "mixed";
+  }
+  return "unknown";
+}
+
 Handle::Handle(std::shared_ptr<EventChannel> channel) : channel_(std::move(channel)) {}
 Handle::Handle(Handle&&) noexcept = default;
 
@@ -61,6 +73,9 @@ Result<std::vector<Handle>> Engine::submit(Request request, int n) {
 }
 
 sched::CacheState Engine::cache() { return loop_->cache(); }
+
+CacheReport Engine::explain(std::span<const TokenId> prompt, const std::string& cache_salt) { return loop_->explain(prompt, cache_salt); }
+Microseconds Engine::pulse() const { return loop_->pulse(); }
 
 int Engine::drain(std::chrono::milliseconds timeout) { return loop_->drain(timeout); }
 Result<int> Engine::save(std::span<const TokenId> tokens, const std::string& path, const std::string& cache_salt) { return loop_->save(tokens, path, cache_salt); }

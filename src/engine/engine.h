@@ -12,6 +12,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include "base/clock.h"
@@ -27,6 +28,14 @@
 
 namespace millrace::engine {
 
+/// Tells a reader that waits elsewhere (an event loop) of answer number `answer`: called when there is something to read
+/// where nothing was unread, and always for the last event, also when the handle is gone by then. Who was told reads with
+/// Handle::next(0ms), once: it returns all that has piled up.
+/// On the engine thread, which every request waits for: post it and return. It must not wait, call the engine or throw (that
+/// ends the program); it may call Handle::next(0ms) and Handle::cancel(). The engine holds no lock meanwhile. Once the last
+/// event was told there are no more calls, and none begins after Engine::drain() or ~Engine() has returned.
+using OnEvent = std::function<void(int answer)>;
+
 /// Rows of a prompt as they are computed, on the engine thread: take them and return. `first` is the position of the
 /// first row; rows are [n, width], width = vocab or dim.
 using RowSink = std::function<void(int first, std::span<const float> rows, int width)>;
@@ -37,6 +46,10 @@ struct Request {
   sampling::Params sampling;
   std::vector<std::string> stop;        // ends before the first match; matched across tokens, never leaked
   std::vector<TokenId> stop_token_ids;  // end like the end token
+  bool include_stop = false;  // what ended the text stays in it: the stop string, or the stop token where it has a text that is shown
+  /// So many tokens come before one can end the request: until then neither the end token nor stop_token_ids are drawn, and
+  /// a stop string that is complete by then is none.
+  int min_tokens = 0;  // [0, max_new_tokens]
   bool ignore_eos = false;
   bool keep_special = false;  // special tokens stay in the text
   std::string cache_salt;     // requests share cached prefixes only with those of the same salt: one per tenant
@@ -51,12 +64,20 @@ struct Request {
   model::Outputs prompt_rows = model::Outputs::none;  // none, all or hidden: handed to row_sink
   RowSink row_sink;
 
+  OnEvent on_event;  // or none; the same one for all answers
+
   /// A client that leaves more tokens than this unread is cancelled, never waited for.
   int max_unread_tokens = 4096;
 };
 
 enum class Finish { stop, length, cancelled, timeout, error };
+inline constexpr std::size_t kFinishes = 5;
 std::string_view to_string(Finish finish);  // "stop", "length", ...
+
+/// What ended a request with Finish::stop, if it was not the end token.
+struct StopString { int index; };  // in Request::stop; the longest, if several were complete with the same byte
+struct StopToken { TokenId id; };  // of Request::stop_token_ids
+using StopReason = std::variant<std::monostate, StopString, StopToken>;
 
 struct TokenEvent {
   TokenId id;
@@ -87,6 +108,7 @@ struct Event {
   std::string text;                // whole UTF-8 characters; may be empty
   std::vector<TokenEvent> tokens;  // behind `text`, the end token included
   std::optional<Finish> finished;  // set in the last event of a request, with `usage`
+  StopReason stop_reason;          // with finished == Finish::stop
   std::optional<Error> error;      // set when finished == Finish::error
   Usage usage;
   CacheReport cache;  // with `finished`
@@ -103,7 +125,8 @@ class Handle {
   Handle& operator=(Handle&&) noexcept;
   ~Handle();
 
-  /// The next event; what has piled up since the last call comes merged into one. nullopt: nothing within `timeout`.
+  /// The next event; what has piled up since the last call comes merged into one. nullopt: nothing within `timeout`; with
+  /// 0 it does not wait at all.
   /// After the last event (finished set) it returns nullopt at once.
   std::optional<Event> next(std::chrono::milliseconds timeout);
 
@@ -132,8 +155,16 @@ struct EngineOptions {
   std::shared_ptr<KvDisk> kv_disk;  // keeps prefix blocks that memory gives up, and those there are at the end; or none
 };
 
+/// What runs in a step: prompt tokens, tokens that were drawn, or both.
+enum class StepKind { prefill, decode, mixed };
+inline constexpr std::size_t kStepKinds = 3;
+std::string_view to_string(StepKind kind);
+
+/// Each answer is a request of its own here. A request that came to its end is in finished_total, request_us and both token
+/// histograms, however it ended; in the others as far as it came.
 struct EngineMetrics {
-  Counter requests_total, finished_total, cancelled_total, refused_total, failed_total;
+  Counter requests_total, refused_total;
+  std::array<Counter, kFinishes> finished_total;  // by Finish
   Counter prompt_tokens_total, computed_tokens_total, cached_tokens_total, generated_tokens_total, preemptions_total, steps_total;
   Counter mixed_steps_total;        // of steps: prompt tokens ran beside decodes
   Counter decode_over_bound_steps;  // of steps: decodes alone were expected to take longer than max_step_us
@@ -147,7 +178,16 @@ struct EngineMetrics {
 
   std::array<Counter, kv::kMissCauses> prefix_miss_tokens_total;  // computed ones by kv::MissCause
   Gauge running, waiting, kv_blocks_used, kv_blocks_cached, kv_blocks_total;
-  Histogram step_us, host_us, queue_us, first_token_us;
+  Gauge queued, queued_tokens;  // submitted and not started, the engine thread may not have seen them yet; and their prompts' tokens
+
+  Histogram queue_us{bounds::kLatencyUs}, first_token_us{bounds::kLatencyUs}, request_us{bounds::kLatencyUs};  // from submit: to its first step, first token, end
+  Histogram prefill_us{bounds::kLatencyUs}, decode_us{bounds::kLatencyUs};  // first step to first token; first to last, of those that have one
+  Histogram gap_us{bounds::kLatencyUs};                                     // from each token to the next
+  Histogram request_prompt_tokens{bounds::kTokens}, request_generated_tokens{bounds::kTokens};
+  std::array<Histogram, kStepKinds> step_us{Histogram(bounds::kWorkUs), Histogram(bounds::kWorkUs), Histogram(bounds::kWorkUs)};  // by StepKind
+  Histogram host_us{bounds::kWorkUs};  // of each step: the engine thread's own work, while the workers have none
+
+  std::uint64_t finished(Finish reason) const { return finished_total[static_cast<std::size_t>(reason)].value(); }
 };
 
 class Engine {
@@ -170,6 +210,14 @@ class Engine {
 
   /// Any thread but the engine's own (a row sink runs there): how the KV cache is filled now, between two steps.
   sched::CacheState cache();
+
+  /// Any thread but the engine's own: what the prefix cache would do for `prompt` if it came now, without running it. What
+  /// only the disk tier has counts as not cached. Looks between two steps, and changes nothing.
+  CacheReport explain(std::span<const TokenId> prompt, const std::string& cache_salt = "");
+
+  /// Any thread, takes no lock: for how long requests have been open and no step has ended; 0 when none is open. More than a
+  /// step may take says that the engine is stuck.
+  Microseconds pulse() const;
 
   /// No new requests; waits until the running ones have ended, at most `timeout`, then cancels the rest.
   /// Returns how many were cut.

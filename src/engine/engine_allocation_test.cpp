@@ -103,7 +103,7 @@ class EngineFailures : public EngineTest {
       EXPECT_EQ(neighbour.finished, Finish::length);
     }
     EXPECT_EQ(engine_->metrics().kv_blocks_used.value(), 0);
-    EXPECT_EQ(engine_->metrics().failed_total.value(), 1u);
+    EXPECT_EQ(engine_->metrics().finished(Finish::error), 1u);
     return got;
   }
 };

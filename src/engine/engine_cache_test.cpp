@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <numeric>
+#include <random>
 #include <thread>
 
 #include "engine/testing/engine_fixture.h"
@@ -34,6 +35,50 @@ int of(const CacheReport& report, MissCause cause) { return report.computed[stat
 void expect_complete(const Answer& answer) {
   EXPECT_EQ(std::accumulate(answer.cache.computed.begin(), answer.cache.computed.end(), answer.cache.cached), answer.usage.prompt_tokens);
   EXPECT_EQ(answer.cache.cached, answer.usage.cached_tokens);
+}
+
+void expect_same(const CacheReport& got, const CacheReport& want) {
+  EXPECT_EQ(got.cached, want.cached);
+  EXPECT_EQ(got.computed, want.computed);
+  EXPECT_EQ(got.diverged_at, want.diverged_at);
+  EXPECT_EQ(got.own, want.own);
+  EXPECT_EQ(got.known, want.known);
+}
+
+TEST_F(EngineCache, explain_says_what_a_request_then_reports_and_changes_nothing) {  // A16
+  for (unsigned seed = 0; seed < 8; ++seed) {
+    Engine& engine = start({.blocks = seed % 2 == 0 ? 30 : 200});
+    std::mt19937 rng(seed);
+    bool any_cached = false, any_diverged = false;
+    for (int i = 0; i < 60; ++i) {
+      SCOPED_TRACE("seed " + std::to_string(seed) + " request " + std::to_string(i));
+      Request request = asking(letters(1 + static_cast<int>(rng() % 50), 10 + static_cast<int>(rng() % 3)));
+      if (rng() % 2 == 0) request.prompt.back() = 9;
+      request.cache_salt = rng() % 4 == 0 ? "other" : "";
+      const CacheReport first = engine.explain(request.prompt, request.cache_salt), second = engine.explain(request.prompt, request.cache_salt);
+      expect_same(second, first);
+      const Answer answer = ask(request);
+      expect_same(first, answer.cache);
+      expect_complete(answer);
+      any_cached = any_cached || first.cached > 0;
+      any_diverged = any_diverged || first.diverged_at >= 0;
+    }
+    EXPECT_TRUE(any_cached && any_diverged);
+  }
+  EXPECT_EQ(engine_->explain({}).cached, 0);
+  Engine& unshared = start({}, {.prefix_sharing = false});
+  EXPECT_EQ(of(unshared.explain(letters(7)), MissCause::disabled), 7);
+}
+
+TEST_F(EngineCache, explain_does_not_keep_a_prefix_from_eviction) {
+  start({.blocks = 12});
+  const auto old = letters(21), young = letters(21, 12);
+  ask(asking(old));
+  ask(asking(young));
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(engine_->explain(old).cached, 20);
+  ask(asking(letters(25, 14)));  // takes the two free blocks and the five oldest
+  EXPECT_EQ(engine_->explain(old).cached, 0);
+  EXPECT_EQ(engine_->explain(young).cached, 20);
 }
 
 TEST_F(EngineCache, requests_share_within_one_salt_only) {  // A16

@@ -119,7 +119,7 @@ TEST_F(EngineFinish, ends_by_the_error_of_its_step_and_no_other_request_does) { 
     }
     EXPECT_EQ(failed, 1);
     EXPECT_EQ(engine_->metrics().kv_blocks_used.value(), 0);
-    EXPECT_EQ(engine_->metrics().failed_total.value(), 1u);
+    EXPECT_EQ(engine_->metrics().finished(Finish::error), 1u);
   }
 }
 
@@ -141,7 +141,7 @@ TEST_F(EngineFinish, a_dropped_handle_cancels_its_request) {
   Engine& engine = start({.step_time = 1ms});
   { const Handle dropped = submit(story(150)); }
   EXPECT_EQ(engine.drain(60s), 0);
-  EXPECT_EQ(engine.metrics().cancelled_total.value(), 1u);
+  EXPECT_EQ(engine.metrics().finished(Finish::cancelled), 1u);
   EXPECT_EQ(engine.metrics().kv_blocks_used.value(), 0);
 }
 

@@ -65,6 +65,8 @@ TEST_F(EngineTest, wrong_requests_are_refused_with_the_numbers) {
   EXPECT_EQ(with([](Request& r) { r.stop = {"\xA9"}; }), "stop[0] is not valid UTF-8");
   EXPECT_EQ(with([](Request& r) { r.stop.resize(65, "x"); }), "65 stop strings, at most 64 are possible");
   EXPECT_EQ(with([](Request& r) { r.stop_token_ids = {48}; }), "stop_token_ids[0] is token 48, the vocabulary has 48");
+  EXPECT_EQ(with([](Request& r) { r.min_tokens = -1; }), "min_tokens is -1, expected 0 to 5, the most new tokens");
+  EXPECT_EQ(with([](Request& r) { r.min_tokens = 6; }), "min_tokens is 6, expected 0 to 5, the most new tokens");
   EXPECT_EQ(with([](Request& r) { r.sampling.top_p = 0; }), "top_p is 0, expected more than 0 and at most 1");
   EXPECT_EQ(with([](Request& r) { r.timeout_us = -1; }), "timeout_us is -1, expected 0 (none) or more");
   EXPECT_EQ(with([](Request& r) { r.max_unread_tokens = 0; }), "max_unread_tokens is 0, expected 1 or more");
@@ -75,7 +77,7 @@ TEST_F(EngineTest, wrong_requests_are_refused_with_the_numbers) {
               r.row_sink = [](auto...) {};
             }),
             "hidden rows come without new tokens, 5 were asked for");
-  EXPECT_EQ(engine_->metrics().refused_total.value(), 16u);
+  EXPECT_EQ(engine_->metrics().refused_total.value(), 18u);
 }
 
 TEST_F(EngineTest, a_full_queue_refuses) {

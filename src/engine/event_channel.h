@@ -17,9 +17,12 @@ namespace millrace::engine {
 class EventChannel {
  public:
   /// Engine thread. Takes what is in `event`, which is empty then and keeps its memory: a client that reads as fast as
-  /// tokens come costs the engine no allocation. Returns how many tokens are unread now. Nothing may follow an event with
-  /// `finished`.
-  std::size_t push(Event& event);
+  /// tokens come costs the engine no allocation. Nothing may follow an event with `finished`.
+  struct Pushed {
+    std::size_t unread;  // tokens
+    bool first;          // nothing else was unread
+  };
+  Pushed push(Event& event);
 
   /// Client thread; see Handle::next.
   std::optional<Event> next(std::chrono::milliseconds timeout);

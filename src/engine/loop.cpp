@@ -21,11 +21,19 @@ sched::Limits limits_of(const model::RunnerInfo& info, const EngineOptions& opti
           .max_wait_us = options.max_wait_us};
 }
 
+std::vector<TokenId> end_tokens_of(const text::Tokenizer& tokenizer, int vocab_size) {
+  std::vector<TokenId> all;
+  for (TokenId token = 0; token < std::min(tokenizer.vocab_size(), vocab_size); ++token)
+    if (tokenizer.ends_generation(token)) all.push_back(token);
+  return all;
+}
+
 }  // namespace
 
 Engine::Loop::Loop(std::unique_ptr<model::Runner> runner, const text::Tokenizer& tokenizer, EngineOptions options)
     : runner_(std::move(runner)),
       tokenizer_(tokenizer),
+      end_tokens_(end_tokens_of(tokenizer, runner_->info().vocab_size)),
       options_(options),
       limits_(limits_of(runner_->info(), options)),
       groups_(group_specs(runner_->info()), 2 * limits_.step_tokens),  // one step runs, one more may wait
@@ -74,6 +82,7 @@ Result<std::vector<std::shared_ptr<EventChannel>>> Engine::Loop::submit(Request 
       metrics_.refused_total.add();
       return room.error();
     }
+    if (n_open_ == 0) moved_us_.store(now, std::memory_order_relaxed);
     n_open_ += n;
     join_line(n, prompt_tokens, now);
     inbox_.push_back({*std::move(fine), channels, now});
@@ -108,12 +117,21 @@ void Engine::Loop::join_line(int n, int prompt_tokens, Microseconds now) {
   if (n_queued_ == 0) pace_.begin(now);
   n_queued_ += n;
   queued_tokens_ += prompt_tokens;
+  metrics_.queued.set(n_queued_);
+  metrics_.queued_tokens.set(queued_tokens_);
 }
 
 void Engine::Loop::leave_line(int requests, std::int64_t prompt_tokens, Microseconds now) {
   n_queued_ -= requests;
   queued_tokens_ -= prompt_tokens;
+  metrics_.queued.set(n_queued_);
+  metrics_.queued_tokens.set(queued_tokens_);
   pace_.move(requests, prompt_tokens, now);
+}
+
+Microseconds Engine::Loop::pulse() const {
+  const Microseconds moved_us = moved_us_.load(std::memory_order_relaxed);
+  return moved_us == 0 ? 0 : std::max<Microseconds>(now_us() - moved_us, 0);
 }
 
 int Engine::Loop::drain(std::chrono::milliseconds timeout) {
@@ -203,7 +221,7 @@ void Engine::Loop::start(Arrival arrival) {
   const SeqId id = next_id();
   if (arrival.channels.size() > 1) add_answers(id, arrival);
   auto live = std::make_unique<LiveRequest>(std::move(arrival.request), std::move(arrival.channels[0]), tokenizer_,
-                                            arrival.submitted_us);
+                                            end_tokens_, arrival.submitted_us);
   auto prompt = live->take_prompt();
   live_.emplace(id, std::move(live));
   start_sequence(id, std::move(prompt));
@@ -249,19 +267,7 @@ void Engine::Loop::end(SeqId id, Finish reason, std::optional<Error> error) {
   }
   update_gauges();
   reason = live->finish(reason, std::move(error));
-  switch (reason) {
-    case Finish::stop:
-    case Finish::length:
-      metrics_.finished_total.add();
-      break;
-    case Finish::cancelled:
-    case Finish::timeout:
-      metrics_.cancelled_total.add();
-      break;
-    case Finish::error:
-      metrics_.failed_total.add();
-      break;
-  }
+  count_end(*live, reason);
   {
     const std::lock_guard lock(mutex_);
     if (!live->started()) leave_line(1, live->queued_tokens(), now_us());
@@ -269,7 +275,19 @@ void Engine::Loop::end(SeqId id, Finish reason, std::optional<Error> error) {
   }
   live->publish();
   const std::lock_guard lock(mutex_);
-  if (--n_open_ == 0) idle_.notify_all();
+  if (--n_open_ > 0) return;
+  moved_us_.store(0, std::memory_order_relaxed);
+  idle_.notify_all();
+}
+
+void Engine::Loop::count_end(LiveRequest& live, Finish reason) {
+  const auto record = [](Histogram& histogram, Microseconds value) { histogram.record(static_cast<std::uint64_t>(value)); };
+  const Usage& usage = live.usage();
+  metrics_.finished_total[static_cast<std::size_t>(reason)].add();
+  record(metrics_.request_us, now_us() - live.submitted_us());
+  record(metrics_.request_prompt_tokens, usage.prompt_tokens);
+  record(metrics_.request_generated_tokens, usage.completion_tokens);
+  if (usage.completion_tokens > 0) record(metrics_.decode_us, usage.decode_us);
 }
 
 void Engine::Loop::update_gauges() {

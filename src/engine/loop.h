@@ -4,6 +4,7 @@
 // the inbox, which with its counts is the only thing the mutex guards: no lock is held while a step runs. It sleeps
 // while nothing is open. *Parked* are requests that wait for blocks from the disk.
 
+#include <atomic>
 #include <condition_variable>
 #include <functional>
 #include <memory>
@@ -35,6 +36,8 @@ class Engine::Loop {
   // Any thread; see Engine.
   Result<std::vector<std::shared_ptr<EventChannel>>> submit(Request request, int n);
   sched::CacheState cache();
+  CacheReport explain(std::span<const TokenId> prompt, const std::string& cache_salt);
+  Microseconds pulse() const;
   int drain(std::chrono::milliseconds timeout);
   Result<int> save(std::span<const TokenId> tokens, const std::string& path, const std::string& cache_salt);
   Result<int> restore(const std::string& path, const std::string& cache_salt);
@@ -66,6 +69,7 @@ class Engine::Loop {
   SeqId next_id();
   void start_sequence(SeqId id, std::vector<TokenId> prompt);
   void sweep();
+  void count_end(LiveRequest& live, Finish reason);
   void end(SeqId id, Finish reason, std::optional<Error> error = std::nullopt);
   void update_gauges();
 
@@ -99,6 +103,7 @@ class Engine::Loop {
 
   const std::unique_ptr<model::Runner> runner_;
   const text::Tokenizer& tokenizer_;
+  const std::vector<TokenId> end_tokens_;
   const EngineOptions options_;
   const sched::Limits limits_;
   kv::CacheGroups groups_;
@@ -145,6 +150,7 @@ class Engine::Loop {
   std::int64_t queued_tokens_ = 0;  // of their prompts
   LinePace pace_;
   int n_cut_ = 0;                  // ended by drain
+  std::atomic<Microseconds> moved_us_{0};  // since then requests are open and no step has ended; 0: none is open
   bool draining_ = false, cut_ = false, stop_ = false;
 
   std::unique_ptr<KvLoader> loader_;  // ended by the engine thread

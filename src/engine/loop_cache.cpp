@@ -50,6 +50,21 @@ void Engine::Loop::between_steps(const std::function<void()>& task) {
   done->get_future().wait();
 }
 
+CacheReport Engine::Loop::explain(std::span<const TokenId> prompt, const std::string& cache_salt) {
+  CacheReport report;
+  const int length = static_cast<int>(prompt.size());
+  kv::CacheGroups::Look look;
+  if (options_.prefix_sharing) between_steps([&] { look = groups_.look(prompt, salt_of(cache_salt)); });
+  else look.misses.disabled = true;
+  report.cached = look.held;
+  kv::add(report.computed, look.misses, look.held, length);
+  if (!look.misses.diverged) return report;
+  report.diverged_at = look.misses.new_from;
+  report.own = tokenizer_.piece(prompt[static_cast<std::size_t>(report.diverged_at)]);
+  report.known = tokenizer_.piece(look.misses.known);
+  return report;
+}
+
 Result<int> Engine::Loop::save(std::span<const TokenId> tokens, const std::string& path, const std::string& cache_salt) {
   const std::uint64_t salt = salt_of(cache_salt);
   int held = 0;

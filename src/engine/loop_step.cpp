@@ -28,7 +28,7 @@ void Engine::Loop::step() {
   const Microseconds ran_us = now_us();
   count_time(begun_us, ran_us, ran_us - submitted_us);
   metrics_.steps_total.add();
-  metrics_.step_us.record(static_cast<std::uint64_t>(ran_us - submitted_us));
+  moved_us_.store(ran_us, std::memory_order_relaxed);
 
   if (outputs) {
     read_outputs(*outputs, {.now_us = ran_us, .step_us = std::max<Microseconds>(ran_us - submitted_us, 1)});
@@ -56,7 +56,9 @@ void Engine::Loop::count_time(Microseconds begun_us, Microseconds ran_us, Micros
     case sched::Held::blocks: add(metrics_.stall_blocks_us, open_us, scheduler_.n_waiting()); break;
   }
   const int n_decodes = static_cast<int>(std::ranges::count(plan_.slices, true, &sched::Slice::decode));
-  if (n_decodes > 0 && plan_.work.prompt_tokens > 0) {
+  const StepKind kind = plan_.work.prompt_tokens == 0 ? StepKind::decode : n_decodes == 0 ? StepKind::prefill : StepKind::mixed;
+  metrics_.step_us[static_cast<std::size_t>(kind)].record(static_cast<std::uint64_t>(step_us));
+  if (kind == StepKind::mixed) {
     metrics_.mixed_steps_total.add();
     add(metrics_.stall_prefill_us, step_us - static_cast<Microseconds>(plan_.decodes_us), n_decodes);
   }
@@ -170,8 +172,13 @@ void Engine::Loop::deliver(SeqId id, LiveRequest& live, sampling::Sampled sample
   std::optional<Error> failed;
   try {
     reason = live.add(std::move(sampled), now);
-    if (live.usage().completion_tokens == 1)
-      metrics_.first_token_us.record(static_cast<std::uint64_t>(live.usage().ttft_us));
+    const auto record = [](Histogram& histogram, Microseconds us) { histogram.record(static_cast<std::uint64_t>(us)); };
+    if (live.usage().completion_tokens == 1) {
+      record(metrics_.first_token_us, live.usage().ttft_us);
+      record(metrics_.prefill_us, live.usage().prefill_us);
+    } else {
+      record(metrics_.gap_us, live.gap_us());
+    }
     if (!reason && !live.deliver()) reason = Finish::cancelled;
   } catch (const std::exception& failure) {
     reason = Finish::error;

@@ -15,6 +15,7 @@
 namespace millrace::engine {
 namespace {
 
+const std::vector<TokenId> kEndTokens = {0};
 constexpr int kVocab = 20'000;  // enough for sampling to look at an estimate first
 
 std::vector<float> random_row(unsigned seed) {
@@ -35,6 +36,7 @@ TEST(StepDraws, the_workers_allocate_nothing) {
       {.temperature = 0.8f, .top_p = 0.3f, .min_p = 0.01f},
       {.temperature = 0.8f, .top_p = 0.9f, .top_k = 40},
       {.temperature = 0.8f, .top_k = 15'000},
+      {.temperature = 0.8f, .top_p = 0.95f, .typical_p = 0.9f},
       {.repetition_penalty = 1.1f, .presence_penalty = 0.5f, .logit_bias = {{3, 2.0f}}},
       {.temperature = 0.8f, .top_p = 0.95f, .top_logprobs = 5},
       {.temperature = 0, .top_logprobs = 256},
@@ -44,7 +46,9 @@ TEST(StepDraws, the_workers_allocate_nothing) {
     Request request;
     request.prompt = {1, 2, 3};
     request.sampling = params;
-    requests.push_back(std::make_unique<LiveRequest>(std::move(request), nullptr, tokenizer, 0));
+    request.min_tokens = 1000;
+    request.stop_token_ids = {7, 8};
+    requests.push_back(std::make_unique<LiveRequest>(std::move(request), nullptr, tokenizer, kEndTokens, 0));
   }
   std::vector<std::byte> scratch(sampling::scratch_bytes(kVocab));
   StepDraws draws(kVocab);
@@ -66,7 +70,7 @@ TEST(StepDraws, the_workers_allocate_nothing) {
     for (std::size_t i = 0; i < requests.size(); ++i) {
       const std::size_t row = i + (i >= 2 ? 1 : 0);
       const sampling::Sampled sampled = draws.take(row);
-      EXPECT_GE(sampled.token, 0) << "request " << i;
+      EXPECT_GE(sampled.token, 1) << "request " << i;
       EXPECT_EQ(sampled.top.size(), static_cast<std::size_t>(std::max(kinds[i].top_logprobs, 0)));
       if (i % 2 == 1) { EXPECT_EQ(rows[row], before_step[row]) << "a kept row, of request " << i; }
     }
@@ -82,7 +86,7 @@ TEST(StepDraws, several_answers_draw_from_one_row_what_each_draws_alone) {
     Request request;
     request.prompt = {1, 2, 3};
     request.sampling = {.temperature = 1, .repetition_penalty = 1.3f, .logit_bias = {{7, 1.0f}}};
-    answers.push_back(std::make_unique<LiveRequest>(std::move(request), nullptr, tokenizer, 0, number));
+    answers.push_back(std::make_unique<LiveRequest>(std::move(request), nullptr, tokenizer, kEndTokens, 0, number));
   }
   std::vector<std::byte> scratch(sampling::scratch_bytes(kVocab));
   for (const bool keep : {false, true}) {

@@ -14,7 +14,7 @@ std::size_t advance(std::string_view text, std::span<const std::size_t> fallback
 
 }  // namespace
 
-StopMatcher::StopMatcher(std::span<const std::string> stops) {
+StopMatcher::StopMatcher(std::span<const std::string> stops, Ends ends) : ends_(ends) {
   for (const std::string& text : stops) {
     Stop stop{text, {0}, 0};
     while (stop.fallback.size() < text.size())
@@ -23,18 +23,20 @@ StopMatcher::StopMatcher(std::span<const std::string> stops) {
   }
 }
 
-std::string StopMatcher::push(std::string_view piece) {
-  if (matched_) return {};
+std::string StopMatcher::push(std::string_view piece, Match match) {
+  if (matched()) return {};
   for (const char byte : piece) {
     held_ += byte;
     std::size_t cut = 0;
-    for (Stop& stop : stops_) {
+    for (std::size_t i = 0; i < stops_.size(); ++i) {
+      Stop& stop = stops_[i];
       stop.seen = advance(stop.text, stop.fallback, stop.seen, byte);
-      if (stop.seen == stop.text.size()) cut = std::max(cut, stop.seen);
+      if (stop.seen < stop.text.size()) continue;
+      if (match == Match::counts && stop.seen > cut) cut = stop.seen, matched_ = static_cast<int>(i);
+      stop.seen = stop.fallback.back();  // where another one may have begun
     }
     if (cut == 0) continue;
-    matched_ = true;
-    held_.resize(held_.size() - cut);
+    if (ends_ == Ends::before_match) held_.resize(held_.size() - cut);
     return std::exchange(held_, {});
   }
   std::size_t hold = 0;

@@ -12,17 +12,23 @@ namespace millrace::engine {
 
 class StopMatcher {
  public:
-  /// `stops` are not empty. Time and memory grow with their total length.
-  explicit StopMatcher(std::span<const std::string> stops);
+  /// Where a match ends the text.
+  enum class Ends { before_match, after_match };
+  /// Whether a match that is complete within a piece is one.
+  enum class Match { counts, ignored };
 
-  /// The text that is safe to show now. The match that is complete first ends the text before it (the longest one, if
-  /// several end at the same byte); from then on nothing comes out.
-  std::string push(std::string_view piece);
+  /// `stops` are not empty. Time and memory grow with their total length.
+  explicit StopMatcher(std::span<const std::string> stops, Ends ends = Ends::before_match);
+
+  /// The text that is safe to show now. The match that is complete first ends the text (the longest one, if several end at
+  /// the same byte); from then on nothing comes out.
+  std::string push(std::string_view piece, Match match = Match::counts);
 
   /// No more text comes: what was held back.
   std::string finish();
 
-  bool matched() const { return matched_; }
+  bool matched() const { return matched_ >= 0; }
+  int match() const { return matched_; }  // its index; -1: none
 
  private:
   struct Stop {
@@ -32,7 +38,8 @@ class StopMatcher {
   };
   std::vector<Stop> stops_;
   std::string held_;
-  bool matched_ = false;
+  int matched_ = -1;
+  Ends ends_;
 };
 
 }  // namespace millrace::engine

@@ -43,6 +43,15 @@ TEST(StopMatcher, without_stops_everything_passes_at_once) {
   EXPECT_FALSE(matcher.matched());
 }
 
+TEST(StopMatcher, a_match_in_a_piece_where_none_counts_is_passed_on_and_a_later_one_may_begin_in_it) {
+  const std::vector<std::string> stops = {"aba"};
+  StopMatcher matcher(stops);
+  EXPECT_EQ(matcher.push("xaba", StopMatcher::Match::ignored), "xab");
+  EXPECT_EQ(matcher.push("b"), "");
+  EXPECT_EQ(matcher.push("a"), "");
+  EXPECT_EQ(matcher.match(), 0);
+}
+
 TEST(StopMatcher, any_cutting_into_pieces_gives_what_trying_everything_gives_2000_seeds) {
   for (unsigned seed = 0; seed < 2000; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
@@ -65,6 +74,12 @@ TEST(StopMatcher, any_cutting_into_pieces_gives_what_trying_everything_gives_200
       at += n;
     }
     ASSERT_EQ(matcher.matched(), want.size() < text.size());
+    if (matcher.matched()) {
+      const std::string& stop = stops[static_cast<std::size_t>(matcher.match())];
+      ASSERT_TRUE(text.substr(want.size()).starts_with(stop));
+      StopMatcher keeps(stops, StopMatcher::Ends::after_match);
+      ASSERT_EQ(keeps.push(text), want + stop);
+    }
     if (!matcher.matched()) got += matcher.finish();
     ASSERT_EQ(got, want);
   }

@@ -61,15 +61,13 @@ BlockTables CacheGroups::make_tables(int tokens) const {
   return tables;
 }
 
-int CacheGroups::match(BlockTables& tables, std::span<const TokenId> tokens, int held, int most, std::uint64_t salt) {
-  const int start = held / block_tokens();
-  if (!tables.publishes || held != static_cast<int>(tables.names.size()) * block_tokens()) return held;
-  for (const auto& table : tables.groups)
-    if (static_cast<int>(table.blocks.size()) != start) return held;
-
-  // First only look: how far every group has what a token after block b would see.
-  names_.clear();
-  for (std::size_t g = 0; g < specs_.size(); ++g) runs_[g] = start - tables.groups[g].gone;
+/// How many blocks from position 0 on every group has, as far as a token behind them sees, when `tables` hold `start`; `names`
+/// becomes those behind `start`, and maybe more. `runs`: scratch.
+int CacheGroups::find(const BlockTables& tables, std::span<const TokenId> tokens, int start, int most, std::uint64_t salt,
+                      std::vector<BlockHash>& names, std::vector<int>& runs) const {
+  names.clear();
+  runs.resize(specs_.size());
+  for (std::size_t g = 0; g < specs_.size(); ++g) runs[g] = start - tables.groups[g].gone;
   int best = start;
   BlockHash parent = start == 0 ? kRootHash : tables.names.back();
   for (int b = start; b < most / block_tokens(); ++b) {
@@ -78,16 +76,36 @@ int CacheGroups::match(BlockTables& tables, std::span<const TokenId> tokens, int
     bool every = true, lost = false;
     for (std::size_t g = 0; g < specs_.size(); ++g) {
       const int first = first_visible_block((b + 1) * block_tokens(), specs_[g].window, block_tokens());
-      runs_[g] = pools_[g].find(content) ? runs_[g] + 1 : 0;
-      every = every && runs_[g] >= b + 1 - first;
-      lost = lost || (specs_[g].window == 0 && runs_[g] == 0);
+      runs[g] = pools_[g].find(content) ? runs[g] + 1 : 0;
+      every = every && runs[g] >= b + 1 - first;
+      lost = lost || (specs_[g].window == 0 && runs[g] == 0);
     }
     if (lost) break;
     parent = content.name;
-    names_.push_back(parent);
+    names.push_back(parent);
     if (every) best = b + 1;
   }
+  return best;
+}
 
+CacheGroups::Look CacheGroups::look(std::span<const TokenId> prompt, std::uint64_t salt) const {
+  if (prompt.empty()) return {};
+  BlockTables tables = make_tables();
+  std::vector<BlockHash> names;
+  std::vector<int> runs;
+  const int n_blocks = find(tables, prompt, 0, static_cast<int>(prompt.size()) - 1, salt, names, runs), held = n_blocks * block_tokens();
+  for (int b = 0; b < n_blocks; ++b)
+    tables.plain.push_back(chain(b == 0 ? kRootHash : tables.plain.back(), block_of(prompt, b, block_tokens()), 0));
+  return {held, explain(tables, prompt, held, salt)};
+}
+
+int CacheGroups::match(BlockTables& tables, std::span<const TokenId> tokens, int held, int most, std::uint64_t salt) {
+  const int start = held / block_tokens();
+  if (!tables.publishes || held != static_cast<int>(tables.names.size()) * block_tokens()) return held;
+  for (const auto& table : tables.groups)
+    if (static_cast<int>(table.blocks.size()) != start) return held;
+
+  const int best = find(tables, tokens, start, most, salt, names_, runs_);  // first only look
   for (int b = start; b < best; ++b) {
     const BlockHash before = b == 0 ? kRootHash : tables.names.back();
     const BlockContent content{names_[static_cast<std::size_t>(b - start)], before,

@@ -76,6 +76,14 @@ class CacheGroups {
   /// its positions, and match() has just found no more.
   Misses explain(const BlockTables& tables, std::span<const TokenId> prompt, int held, std::uint64_t salt) const;
 
+  /// What a sequence of `prompt` would find if it came now: how many positions match() would share, the last one never, and
+  /// why not the others. Changes nothing.
+  struct Look {
+    int held = 0;
+    Misses misses;
+  };
+  Look look(std::span<const TokenId> prompt, std::uint64_t salt) const;
+
   /// How many blocks `group` would still have to give so that positions up to `end` can be written.
   int missing(const BlockTables& tables, int group, int end) const;
 
@@ -116,6 +124,8 @@ class CacheGroups {
   void check_invariants(std::span<const BlockTables* const> all) const;
 
  private:
+  int find(const BlockTables& tables, std::span<const TokenId> tokens, int start, int most, std::uint64_t salt,
+           std::vector<BlockHash>& names, std::vector<int>& runs) const;
   void release_from(BlockTables& tables, int n_blocks);
   void note(BlockTables& tables, std::span<const TokenId> tokens, std::uint64_t salt);
 

@@ -22,6 +22,7 @@ Result<void> check_params(const Params& params, int vocab_size) {
   MILLRACE_TRY_VOID(check_positive("top_p", params.top_p, 1));
   if (params.top_k < 0) return error(Code::invalid_argument, "top_k is {}, expected 0 (off) or more", params.top_k);
   MILLRACE_TRY_VOID(check_range("min_p", params.min_p, 0, 1));
+  MILLRACE_TRY_VOID(check_positive("typical_p", params.typical_p, 1));
   MILLRACE_TRY_VOID(check_positive("repetition_penalty", params.repetition_penalty, 100));
   MILLRACE_TRY_VOID(check_range("presence_penalty", params.presence_penalty, -2, 2));
   MILLRACE_TRY_VOID(check_range("frequency_penalty", params.frequency_penalty, -2, 2));

@@ -10,6 +10,7 @@
 #include "base/check.h"
 #include "sampling/row_loops.h"
 #include "sampling/selection.h"
+#include "sampling/typical.h"
 
 namespace millrace::sampling {
 namespace {
@@ -129,6 +130,10 @@ TokenId draw_top_k(std::span<const float> logits, float max, const Params& param
     drop([&](TokenId token) { return !within(cut, at(logits, token), token); });
   }
   drop([&](TokenId token) { return at(weights, token) < params.min_p; });  // the largest weight is 1
+  if (params.typical_p < 1) {
+    drop([&](TokenId token) { return at(weights, token) <= 0; });
+    best = keep_typical(logits, weights, rate, params.typical_p, best);
+  }
   return draw(best, weights, u);
 }
 
@@ -172,6 +177,29 @@ WeighedRow weigh_row(std::span<float> logits, const Params& params, const Scratc
   return row;
 }
 
+/// The least weight that min-p leaves.
+float least_weight_of(const WeighedRow& row, const Params& params) {
+  return params.min_p * two_to_minus((row.scale.reference - row.sums.peak.logit) * row.scale.rate);
+}
+
+Nucleus nucleus_of(std::span<const float> logits, const WeighedRow& row, const Params& params, const Scratch& scratch) {
+  const double total = row.sums.sum;
+  if (params.top_p == 1) return {{kNever, static_cast<TokenId>(logits.size()) - 1}, total};
+  return find_nucleus(logits, scratch.weights, row.scale, row.sums.peak.logit, params.top_p, total, row.near_cut, scratch.chunk_sums, scratch.tokens);
+}
+
+/// Of what typical-p leaves of what top-p and min-p leave.
+TokenId draw_typical(std::span<const float> logits, const WeighedRow& row, const Params& params, double u, const Scratch& scratch) {
+  const Cut cut = nucleus_of(logits, row, params, scratch).cut;
+  const Kept kept(cut.logit, cut.token, least_weight_of(row, params));
+  std::size_t n = 0;
+  for (std::size_t i = 0; i < logits.size(); ++i) {
+    scratch.tokens[n] = static_cast<TokenId>(i);
+    n += scratch.weights[i] > 0 && kept.has(logits[i], static_cast<TokenId>(i), scratch.weights[i]) ? 1 : 0;
+  }
+  return draw(keep_typical(logits, scratch.weights, row.scale.rate, params.typical_p, scratch.tokens.first(n)), scratch.weights, u);
+}
+
 /// Of all that top-p and min-p leave. First from all: what top-p keeps has most of the mass, so that nearly every draw is
 /// one of those; mostly it is even seen without another pass, since all from the bound on weigh less than the share. A
 /// draw that is not kept is made again among those only. Whoever is kept with weight w, of W kept and T in all, is drawn
@@ -179,7 +207,7 @@ WeighedRow weigh_row(std::span<float> logits, const Params& params, const Scratc
 TokenId draw_any(std::span<const float> logits, const WeighedRow& row, const Params& params, const DrawKey& key, const Scratch& scratch) {
   const TokenId last = static_cast<TokenId>(logits.size()) - 1;
   const double total = row.sums.sum, mass = double{params.top_p} * total;
-  const float peak = row.sums.peak.logit, least_weight = params.min_p * two_to_minus((row.scale.reference - peak) * row.scale.rate);
+  const float least_weight = least_weight_of(row, params);
   const TokenId token = draw(logits, Kept(kNever, last, 0), total, uniform(key), scratch);
   const auto in_top_p = [&] {
     if (params.top_p == 1 || (at(logits, token) >= row.near_cut[0] && row.sums.from_bound < mass)) return true;
@@ -187,23 +215,35 @@ TokenId draw_any(std::span<const float> logits, const WeighedRow& row, const Par
   };
   if (at(scratch.weights, token) >= least_weight && in_top_p()) return token;
 
-  Nucleus nucleus{{kNever, last}, total};
-  if (params.top_p < 1)
-    nucleus = find_nucleus(logits, scratch.weights, row.scale, peak, params.top_p, total, row.near_cut, scratch.chunk_sums, scratch.tokens);
+  const Nucleus nucleus = nucleus_of(logits, row, params, scratch);
   const Kept kept(nucleus.cut.logit, nucleus.cut.token, least_weight);
   const double sum = params.min_p > 0 ? kept_sum(logits, scratch.weights, kept, scratch.chunk_sums) : nucleus.sum;
   return draw(logits, kept, sum, second_uniform(key), scratch);
 }
 
-/// The best ones come by rising id; falling is how they are shown.
+/// Of a row with a finite logit, cleaned; chunk_peaks are its own.
+class Logprobs {
+ public:
+  Logprobs(std::span<const float> logits, float max) : logits_(logits), log_sum_(std::log(exp_sum(logits, max, rate_of(1))) + max) {}
+  float of(TokenId token) const { return static_cast<float>(at(logits_, token) - log_sum_); }
+
+  /// The `n` best tokens, best first.
+  std::span<const TokenId> best(int n, const Scratch& scratch) const {
+    if (n == 0) return {};
+    const std::span<TokenId> best = select_best(logits_, scratch.chunk_peaks, n, scratch.tokens);
+    std::ranges::sort(best, better_by(logits_));
+    return best;
+  }
+
+ private:
+  std::span<const float> logits_;
+  double log_sum_;
+};
+
 void add_logprobs(std::span<const float> logits, float max, int n, const Scratch& scratch, Sampled& sampled) {
-  const double log_sum = std::log(exp_sum(logits, max, rate_of(1))) + max;
-  const auto logprob = [&](float logit) { return static_cast<float>(logit - log_sum); };
-  sampled.logprob = logprob(at(logits, sampled.token));
-  if (n == 0) return;
-  const std::span<TokenId> best = select_best(logits, scratch.chunk_peaks, n, scratch.tokens);
-  std::ranges::sort(best, better_by(logits));
-  for (const TokenId token : best) sampled.top.push_back({token, logprob(at(logits, token))});
+  const Logprobs logprobs(logits, max);
+  sampled.logprob = logprobs.of(sampled.token);
+  for (const TokenId token : logprobs.best(n, scratch)) sampled.top.push_back({token, logprobs.of(token)});
 }
 
 }  // namespace
@@ -234,8 +274,27 @@ void sample(std::span<float> logits, std::span<const std::uint32_t> allowed, con
   }
   sampled.token = greedy ? best_token(logits, max, scratch.chunk_peaks)
                   : few  ? draw_top_k(logits, max, params, uniform(key), scratch)
-                         : draw_any(logits, row, params, key, scratch);
+                  : params.typical_p < 1 ? draw_typical(logits, row, params, uniform(key), scratch)
+                                         : draw_any(logits, row, params, key, scratch);
   if (params.top_logprobs >= 0) add_logprobs(logits, max, params.top_logprobs, scratch, sampled);
+}
+
+RowLogprobs row_logprobs(std::span<const float> logits, TokenId token, std::span<TokenLogprob> top, std::span<std::byte> memory) {
+  MILLRACE_CHECK(token >= 0 && static_cast<std::size_t>(token) < logits.size(), "token " + std::to_string(token) + " is in no row of " + std::to_string(logits.size()));
+  const Scratch scratch(memory, logits.size());
+  Peak peak = find_peak(logits, scratch.chunk_peaks);
+  if (peak.broken) {
+    std::ranges::copy(logits, scratch.weights.begin());
+    mend(scratch.weights);
+    logits = scratch.weights;
+    peak = find_peak(logits, scratch.chunk_peaks);
+  }
+  if (peak.logit == kNever) return {{kNever, 1}, 0};
+  const Logprobs logprobs(logits, peak.logit);
+  const float more = std::nextafter(at(logits, token), kForever);
+  RowLogprobs out{{logprobs.of(token), 1 + static_cast<int>(counts_from(logits, {more, more, more, more})[0])}, 0};
+  for (const TokenId best : logprobs.best(static_cast<int>(top.size()), scratch)) top[static_cast<std::size_t>(out.n_top++)] = {best, logprobs.of(best)};
+  return out;
 }
 
 }  // namespace millrace::sampling

@@ -20,6 +20,7 @@ struct Params {
   float top_p = 1.0f;               // (0, 1]
   int top_k = 0;                    // 0 = off
   float min_p = 0.0f;               // [0, 1]; 0 = off
+  float typical_p = 1.0f;           // (0, 1]; 1 = off: the tokens whose surprise is nearest to the expected one
   float repetition_penalty = 1.0f;  // > 0; 1 = off; over prompt and generated tokens
   float presence_penalty = 0.0f;    // [-2, 2]; over generated tokens
   float frequency_penalty = 0.0f;   // [-2, 2]; over generated tokens
@@ -71,7 +72,7 @@ double second_uniform(const DrawKey& key);
 /// Working memory of one sample() over that many tokens, in bytes.
 std::size_t scratch_bytes(std::size_t vocab);
 
-/// Order: bias, penalties, mask, temperature, top-k, top-p, min-p, draw. NaN logits count as -inf; if no finite logit
+/// Order: bias, penalties, mask, temperature, top-k, top-p, min-p, typical-p, draw. NaN logits count as -inf; if no finite logit
 /// is left, the lowest allowed id is drawn. Allocates nothing if sampled.top has room for params.top_logprobs.
 ///
 ///   logits   [vocab]; overwritten
@@ -80,5 +81,24 @@ std::size_t scratch_bytes(std::size_t vocab);
 ///   sampled  out
 void sample(std::span<float> logits, std::span<const std::uint32_t> allowed, const TokenCounts& counts, const Params& params,
             const DrawKey& key, std::span<std::byte> scratch, Sampled& sampled);
+
+/// What a row says of one token that is known already.
+struct RowLogprob {
+  float logprob = 0;  // natural log; -inf for what cannot come
+  int rank = 0;       // 1 = none is likelier
+};
+
+/// Of `token` in the row as it is, without bias, penalties or mask; and the best tokens of the row into `top`, best first:
+/// returns how many, top.size() unless fewer are above -inf. The same numbers as sample() gives of the same logits. NaN
+/// logits count as -inf. Allocates nothing.
+///
+///   logits   [vocab]
+///   top      at most kMostTopLogprobs
+///   scratch  as in sample()
+struct RowLogprobs {
+  RowLogprob of_token;
+  int n_top = 0;
+};
+RowLogprobs row_logprobs(std::span<const float> logits, TokenId token, std::span<TokenLogprob> top, std::span<std::byte> scratch);
 
 }  // namespace millrace::sampling

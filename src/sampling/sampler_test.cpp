@@ -22,6 +22,22 @@ std::vector<float> random_logits(int n, unsigned seed, float spread = 3) {
   return logits;
 }
 
+/// The rest is 0. `order`: the better one first.
+void keep_typical(std::vector<double>& p, double share, std::vector<std::size_t> order) {
+  const double total = std::accumulate(p.begin(), p.end(), 0.0);
+  double entropy = 0;
+  for (const double x : p) entropy -= x > 0 ? x / total * std::log(x / total) : 0;
+  std::vector<double> keys;
+  for (const double x : p) keys.push_back(x > 0 ? std::abs(-std::log(x / total) - entropy) : HUGE_VAL);
+  std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) { return keys[a] < keys[b]; });
+  double mass = 0;
+  for (std::size_t rank = 0; rank < p.size(); ++rank) {
+    double& x = p[order[rank]];
+    if (rank > 0 && mass >= share * total) x = 0;
+    mass += x;
+  }
+}
+
 /// The distribution that `params` describe, by sorting everything, in doubles.
 std::vector<double> reference(std::vector<float> logits, const TokenCounts& counts, const Params& params) {
   for (const auto& [token, bias] : params.logit_bias) logits[static_cast<std::size_t>(token)] += bias;
@@ -47,6 +63,7 @@ std::vector<double> reference(std::vector<float> logits, const TokenCounts& coun
     mass += x;
     if (x < params.min_p) x = 0;
   }
+  if (params.typical_p < 1) keep_typical(p, params.typical_p, order);
   const double kept = std::accumulate(p.begin(), p.end(), 0.0);
   for (double& x : p) x /= kept;
   return p;
@@ -73,6 +90,10 @@ std::vector<Case> cases() {
       {"top_k", {.top_k = 4}},
       {"top_p", {.top_p = 0.7f}},
       {"min_p", {.min_p = 0.1f}},
+      {"typical_p", {.typical_p = 0.6f}},
+      {"little_typical_p", {.temperature = 1.5f, .typical_p = 0.1f}},
+      {"typical_p_and_top_p", {.top_p = 0.8f, .min_p = 0.02f, .typical_p = 0.7f}},
+      {"typical_p_and_top_k", {.top_k = 6, .typical_p = 0.7f}},
       {"top_k_and_top_p", {.temperature = 1.3f, .top_p = 0.8f, .top_k = 5}},
       {"everything",
        {.temperature = 1.2f,
@@ -131,7 +152,7 @@ TEST(Sample, a_large_vocabulary_gives_what_sorting_it_gives) {
       c.params.seed = seed;
       const std::vector<double> p = reference(logits, {}, c.params);
       Params all = c.params;
-      if (all.top_k == 0) all.top_p = 1, all.min_p = 0;  // what the first draw is from
+      if (all.top_k == 0 && all.typical_p == 1) all.top_p = 1, all.min_p = 0;  // what the first draw is from
       const std::vector<double> p_all = reference(logits, {}, all);
       // u lies in the token's part of [0, 1), up to the rounding of the sums.
       const auto is_at = [](const std::vector<double>& p, TokenId token, double u) {
@@ -157,7 +178,7 @@ TEST(Sample, a_large_vocabulary_gives_what_sorting_it_gives) {
         }
         EXPECT_TRUE(filtered) << "token " << got << " was drawn twice";
       }
-      const bool draws_once = c.params.top_k > 0 || (c.params.top_p == 1 && c.params.min_p == 0);
+      const bool draws_once = c.params.top_k > 0 || c.params.typical_p < 1 || (c.params.top_p == 1 && c.params.min_p == 0);
       EXPECT_FALSE(draws_once && second > 0);
     }
   }
@@ -233,6 +254,49 @@ TEST(Sample, log_probabilities_are_those_before_temperature_and_filters) {
   EXPECT_TRUE(sample_once(logits, {.top_logprobs = 0}).top.empty());
 }
 
+TEST(RowLogprobs, are_those_of_sample_for_any_token_and_count_who_is_likelier) {
+  for (unsigned seed = 0; seed < 8; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    std::vector<float> logits = random_logits(2000 + static_cast<int>(seed) * 3001, seed);
+    if (seed % 2 == 1)
+      for (float& logit : logits) logit = std::round(logit);  // ties
+    if (seed % 4 >= 2) logits[5] = kNan, logits[6] = -kInf;
+    const auto before = logits;
+    const Sampled sampled = sample_once(logits, {.top_logprobs = 20});
+    std::vector<std::byte> scratch(scratch_bytes(logits.size()), std::byte{0xff});
+    std::vector<TokenLogprob> top(20);
+    const RowLogprobs got = row_logprobs(logits, sampled.token, top, scratch);
+    EXPECT_EQ(got.of_token.logprob, sampled.logprob);
+    ASSERT_EQ(got.n_top, 20);
+    for (std::size_t i = 0; i < 20; ++i) {
+      EXPECT_EQ(top[i].token, sampled.top[i].token);
+      EXPECT_EQ(top[i].logprob, sampled.top[i].logprob);
+      const RowLogprobs one = row_logprobs(logits, top[i].token, {}, scratch);
+      EXPECT_EQ(one.of_token.logprob, top[i].logprob);
+      EXPECT_EQ(one.of_token.rank, 1 + std::ranges::count_if(logits, [&](float l) { return l > logits[static_cast<std::size_t>(top[i].token)]; }));
+    }
+    if (seed % 4 < 2) continue;
+    for (const TokenId never : {5, 6}) EXPECT_EQ(row_logprobs(logits, never, {}, scratch).of_token.logprob, -kInf);
+    EXPECT_TRUE(std::ranges::equal(logits, before, [](float a, float b) { return a == b || (a != a && b != b); }));
+  }
+}
+
+TEST(RowLogprobs, broken_rows_break_nothing) {
+  std::vector<std::byte> scratch(scratch_bytes(40));
+  std::vector<TokenLogprob> top(3);
+  std::vector<float> nothing(40, kNan);
+  const RowLogprobs got = row_logprobs(nothing, 7, top, scratch);
+  EXPECT_EQ(got.of_token.logprob, -kInf);
+  EXPECT_EQ(got.n_top, 0);
+  nothing[9] = kInf;
+  const RowLogprobs one = row_logprobs(nothing, 9, top, scratch);
+  EXPECT_EQ(one.of_token.logprob, 0);
+  EXPECT_EQ(one.of_token.rank, 1);
+  ASSERT_EQ(one.n_top, 1);
+  EXPECT_EQ(top[0].token, 9);
+  EXPECT_EQ(row_logprobs(nothing, 7, top, scratch).of_token.rank, 2);
+}
+
 TEST(TokenCounts, a_rewind_leaves_no_trace) {
   TokenCounts counts;
   counts.add_prompt(3);
@@ -257,6 +321,7 @@ TEST(CheckParams, names_the_field_the_value_and_the_range) {
   EXPECT_EQ(message({.top_p = 1.5f}), "top_p is 1.5, expected more than 0 and at most 1");
   EXPECT_EQ(message({.top_k = -2}), "top_k is -2, expected 0 (off) or more");
   EXPECT_EQ(message({.min_p = 2}), "min_p is 2, expected 0 to 1");
+  EXPECT_EQ(message({.typical_p = 0}), "typical_p is 0, expected more than 0 and at most 1");
   EXPECT_EQ(message({.repetition_penalty = 0}), "repetition_penalty is 0, expected more than 0 and at most 100");
   EXPECT_EQ(message({.presence_penalty = 3}), "presence_penalty is 3, expected -2 to 2");
   EXPECT_EQ(message({.frequency_penalty = -kInf}), "frequency_penalty is -inf, expected -2 to 2");

@@ -114,22 +114,8 @@ std::span<TokenId> select_best(std::span<const float> logits, std::span<float> c
 }
 
 Cut find_mass(std::span<const float> logits, std::span<const float> weights, std::span<TokenId> tokens, double mass) {
-  // Halves the part that the border lies in: a quickselect by weight. [0, lo) is within, and `mass` is what is left.
-  std::size_t lo = 0, hi = tokens.size();
-  const auto at = [&](std::size_t i) { return tokens.begin() + static_cast<std::ptrdiff_t>(i); };
-  while (hi - lo > 1) {
-    const std::size_t middle = lo + (hi - lo) / 2;
-    std::nth_element(at(lo), at(middle), at(hi), better_by(logits));
-    double upper = 0;
-    for (std::size_t i = lo; i < middle; ++i) upper += weights[static_cast<std::size_t>(tokens[i])];
-    if (upper >= mass) {
-      hi = middle;
-    } else {
-      mass -= upper;
-      lo = middle;
-    }
-  }
-  return {logits[static_cast<std::size_t>(tokens[lo])], tokens[lo]};
+  const TokenId last = first_with_mass(weights, tokens, mass, better_by(logits)).back();
+  return {logits[static_cast<std::size_t>(last)], last};
 }
 
 Estimate estimate(std::span<const float> logits, float rate, double share) {

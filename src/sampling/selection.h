@@ -2,6 +2,7 @@
 
 // The best of a vocabulary without sorting it. Better is: higher logit, or the same and a lower id. Allocates nothing.
 
+#include <algorithm>
 #include <span>
 
 #include "base/ids.h"
@@ -31,6 +32,28 @@ struct Cut {
 
 inline bool within(const Cut& cut, float logit, TokenId token) {
   return logit != cut.logit ? logit > cut.logit : token <= cut.token;
+}
+
+/// The fewest first of `tokens` (not empty), in the order `before`, whose weights sum to at least `mass`; at least one. The
+/// last of these is the last that comes back. Reorders `tokens`. A quickselect by weight.
+template <class Before>
+std::span<TokenId> first_with_mass(std::span<const float> weights, std::span<TokenId> tokens, double mass, const Before& before) {
+  // Halves the part that the border lies in. [0, lo) is within, and `mass` is what is left.
+  std::size_t lo = 0, hi = tokens.size();
+  const auto at = [&](std::size_t i) { return tokens.begin() + static_cast<std::ptrdiff_t>(i); };
+  while (hi - lo > 1) {
+    const std::size_t middle = lo + (hi - lo) / 2;
+    std::nth_element(at(lo), at(middle), at(hi), before);
+    double upper = 0;
+    for (std::size_t i = lo; i < middle; ++i) upper += weights[static_cast<std::size_t>(tokens[i])];
+    if (upper >= mass) {
+      hi = middle;
+    } else {
+      mass -= upper;
+      lo = middle;
+    }
+  }
+  return tokens.first(lo + 1);
 }
 
 /// Where the fewest best of `tokens` end whose weights sum to at least `mass`; at least one is within. Reorders `tokens`

@@ -17,6 +17,7 @@ struct Answer {
   std::string text;
   std::vector<TokenId> ids;
   std::optional<Finish> finished;
+  StopReason stop_reason;
   std::optional<Error> error;
   Usage usage;
   CacheReport cache;
@@ -58,6 +59,7 @@ inline Answer read_all(Handle& handle) {
     answer.text += event->text;
     for (const TokenEvent& token : event->tokens) answer.ids.push_back(token.id);
     answer.finished = event->finished;
+    answer.stop_reason = event->stop_reason;
     answer.error = event->error;
     answer.usage = event->usage;
     answer.cache = event->cache;

@@ -1,0 +1,44 @@
+#include "server/api_error.h"
+
+#include <gtest/gtest.h>
+
+namespace millrace::server {
+namespace {
+
+ApiError of(Code code, const char* message, std::int64_t retry_after_us = 0, const char* where = "") { return to_api_error({code, message, retry_after_us, where}); }
+
+TEST(ApiError, each_code_is_one_status) {
+  EXPECT_EQ(of(Code::invalid_argument, "x").status, 400);
+  EXPECT_EQ(of(Code::unsupported, "x").status, 400);
+  EXPECT_EQ(of(Code::not_found, "x").status, 404);
+  EXPECT_EQ(of(Code::exhausted, "x", 1500).status, 429);
+  EXPECT_EQ(of(Code::exhausted, "x").status, 503);
+  EXPECT_EQ(of(Code::cancelled, "x").status, 503);
+  EXPECT_EQ(of(Code::deadline, "x").status, 408);
+  EXPECT_EQ(of(Code::corrupt_data, "x").status, 500);
+}
+
+TEST(ApiError, a_prompt_that_can_never_fit_is_the_clients_mistake) {
+  const ApiError error = of(Code::exhausted, "prompt of 5 tokens plus 36 new ones exceeds the KV cache of 40 tokens");
+  EXPECT_EQ(error.status, 400);
+  EXPECT_EQ(error.code, "context_length_exceeded");
+  EXPECT_EQ(of(Code::invalid_argument, "prompt of 40 tokens leaves no room for an answer, 40 tokens fit").code, "context_length_exceeded");
+}
+
+TEST(ApiError, both_dialects) {
+  const ApiError error = of(Code::invalid_argument, "n: got \"x\"", 0, "n");
+  EXPECT_EQ(error_response(error, Dialect::openai).body, R"({"error":{"message":"n: got \"x\"","type":"invalid_request_error","param":"n","code":null}})");
+  EXPECT_EQ(error_response(error, Dialect::anthropic).body, R"({"type":"error","error":{"type":"invalid_request_error","message":"n: got \"x\""}})");
+  EXPECT_EQ(error_event(error, Dialect::openai), "data: " + error_response(error, Dialect::openai).body + "\n\n");
+  EXPECT_EQ(error_event(error, Dialect::anthropic), "event: error\ndata: " + error_response(error, Dialect::anthropic).body + "\n\n");
+}
+
+TEST(ApiError, retry_after_is_whole_seconds_and_at_least_one) {
+  const auto seconds = [](Microseconds us) { return error_response(of(Code::exhausted, "x", us), Dialect::openai).headers.at(0).value; };
+  EXPECT_EQ(seconds(1), "1");
+  EXPECT_EQ(seconds(1'000'001), "2");
+  EXPECT_TRUE(error_response(of(Code::exhausted, "x"), Dialect::openai).headers.empty());
+}
+
+}  // namespace
+}  // namespace millrace::server

@@ -1,0 +1,78 @@
+#pragma once
+
+// The server as a whole: listens, knows who may ask, and leads each request to its endpoint (routes.h). It is up before the
+// model is, and down after it.
+
+#include <chrono>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "server/api_keys.h"
+#include "server/call.h"
+#include "server/net/http_server.h"
+#include "server/net/work_pool.h"
+#include "server/rate_limit.h"
+#include "server/request_records.h"
+#include "server/response_store.h"
+#include "server/server_config.h"
+#include "server/server_metrics.h"
+#include "server/health.h"
+
+namespace millrace::server {
+
+class Application {
+ public:
+  /// Reads the keys and listens; accepts nothing before start(). Errors: those of ApiKeys and HttpServer::listen.
+  static Result<std::unique_ptr<Application>> open(ServerConfig config);
+  ~Application();
+
+  void start();
+  std::vector<std::string> addresses() const;
+
+  /// Any thread: how far loading is, then the model. Its engine must outlive stop_work().
+  void loading(double share);
+  void ready(std::shared_ptr<const ServedModel> model);
+
+  /// Reads the keys and the certificate again. A file that is wrong changes nothing. Errors: what was wrong.
+  Result<void> reload();
+
+  /// No new connections, no new requests; /ready says so. Answers under way go on.
+  void drain();
+
+  /// After drain: waits until all answers are with their clients, at most `timeout`; false when some are not.
+  bool wait_until_sent(std::chrono::milliseconds timeout);
+
+  /// Nothing asks the engine any more when this returns.
+  void stop_work();
+
+  // What endpoints use. Any thread.
+  const ServerConfig& config() const { return config_; }
+  WorkPool& pool() { return pool_; }
+  ServerState& state() { return state_; }
+  std::shared_ptr<const ServedModel> model() const;
+  RequestRecords& records() { return records_; }
+  RateLimits& rate_limits() { return rate_limits_; }
+  ResponseStore& responses() { return responses_; }
+  ServerMetrics& metrics() { return metrics_; }
+  const HttpServer& http() const { return *http_; }
+
+ private:
+  explicit Application(ServerConfig config);
+  void handle(ExchangePtr exchange, bool metrics_port);
+
+  const ServerConfig config_;
+  ServerMetrics metrics_;
+  ApiKeys keys_;
+  RateLimits rate_limits_;
+  RequestRecords records_;
+  ResponseStore responses_;
+  ServerState state_;
+  mutable std::mutex model_mutex_;
+  std::shared_ptr<const ServedModel> model_;
+  std::unique_ptr<HttpServer> http_, metrics_http_;
+  WorkPool pool_;  // last: its tasks use all of the above
+};
+
+}  // namespace millrace::server

@@ -1,0 +1,92 @@
+#include "server/chat_writer.h"
+
+#include <fmt/core.h>
+
+#include "server/json_text.h"
+#include "server/sse.h"
+
+namespace millrace::server {
+namespace {
+
+/// {"id": ..., "object": ..., up to and without "choices".
+std::string head_of(const AnswerStyle& style, const char* object) {
+  return fmt::format(R"({{"id":{},"object":"{}","created":{},"model":{},"system_fingerprint":{},)", json_string(style.id), object, style.created_s,
+                     json_string(style.model), json_string(style.fingerprint));
+}
+
+}  // namespace
+
+ChatWriter::ChatWriter(AnswerStyle style) : style_(std::move(style)) {
+  head_ = "data: " + head_of(style_, "chat.completion.chunk") + "\"choices\":[";
+  tail_ = style_.include_usage ? "}],\"usage\":null}\n\n" : "}]}\n\n";
+}
+
+std::string ChatWriter::chunk(int index, std::string_view inside) const {
+  std::string out;
+  out.reserve(head_.size() + inside.size() + tail_.size() + 24);
+  out += head_;
+  out += "{\"index\":";
+  out += std::to_string(index);
+  out += inside;
+  out += tail_;
+  return out;
+}
+
+std::string ChatWriter::logprobs(std::span<const engine::TokenEvent> tokens) const {
+  if (style_.top_logprobs < 0) return "null";
+  return fmt::format(R"({{"content":{},"refusal":null}})", chat_logprobs(tokens, *style_.tokenizer));
+}
+
+std::string ChatWriter::begin() {
+  std::string out;
+  for (int i = 0; i < style_.answers; ++i) out += chunk(i, R"(,"delta":{"role":"assistant","content":""},"logprobs":null,"finish_reason":null)");
+  return out;
+}
+
+std::string ChatWriter::piece(int index, const Piece& piece) {
+  const bool tells_tokens = style_.top_logprobs >= 0 && !piece.tokens.empty();
+  if (piece.text.empty() && !tells_tokens) return "";
+  std::string inside = ",\"delta\":{\"content\":";
+  append_json_string(inside, piece.text);
+  inside += "},\"logprobs\":";
+  if (tells_tokens) inside += logprobs(piece.tokens);
+  else inside += "null";
+  inside += ",\"finish_reason\":null";
+  return chunk(index, inside);
+}
+
+std::string ChatWriter::end(int index, const Ending& ending) {
+  timings_.add(ending, /*first_of_prompt=*/index == 0);
+  return chunk(index, fmt::format(R"(,"delta":{{}},"logprobs":null,"finish_reason":"{}","stop_reason":{})", finish_reason(ending.finish),
+                                  stop_reason(ending, style_.stop)));
+}
+
+std::string ChatWriter::close(const Totals& totals) {
+  std::string out;
+  if (style_.include_usage || style_.timings) {
+    out = head_ + "]";
+    if (style_.include_usage) out += ",\"usage\":" + usage_json(totals);
+    if (style_.timings) out += ",\"timings\":" + timings_.json();
+    out += "}\n\n";
+  }
+  out += kSseDone;
+  return out;
+}
+
+std::string ChatWriter::whole(std::span<const Answer> answers, const Totals& totals) {
+  std::string out = head_of(style_, "chat.completion") + "\"choices\":[";
+  for (std::size_t i = 0; i < answers.size(); ++i) {
+    const Answer& answer = answers[i];
+    timings_.add(answer.ending, i == 0);
+    if (i > 0) out += ',';
+    out += fmt::format(R"({{"index":{},"message":{{"role":"assistant","content":)", i);
+    append_json_string(out, answer.text);
+    out += fmt::format(R"(,"refusal":null}},"logprobs":{},"finish_reason":"{}","stop_reason":{}}})", logprobs(answer.tokens),
+                       finish_reason(answer.ending.finish), stop_reason(answer.ending, style_.stop));
+  }
+  out += "],\"usage\":" + usage_json(totals);
+  if (style_.timings) out += ",\"timings\":" + timings_.json();
+  return out + "}";
+}
+
+}  // namespace millrace::server
