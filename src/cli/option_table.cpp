@@ -128,7 +128,7 @@ const auto kTable = std::to_array<OptionRow>({
     {.name = "no-cache", .field = &Options::no_cache, .commands = kBench,
      .help = "kv: also what 1000 tokens behind a prompt of 1000 cost without any\ncache; needs a model"},
     {.name = "speed", .value = "<x>", .field = &Options::speed, .commands = kBench,
-     .help = "schedule, serve: requests arrive x times as fast as the trace says", .least = 0, .most = 1e6, .shown = speed_default},
+     .help = "schedule, serve: arrivals, x times as fast as in the trace", .least = 0, .most = 1e6, .shown = speed_default},
     {.name = "minutes", .value = "<n>", .field = &Options::minutes, .commands = kBench, .help = "soak: how long", .least = 0.01,
      .most = 1e5, .shown = own_default<&Options::minutes>},
     {.name = "special", .field = &Options::special, .commands = kTokenize,
