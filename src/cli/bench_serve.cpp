@@ -89,7 +89,7 @@ Result<PlainAnswer> ask_models(const LoadTarget& target, double wait_s) {
   for (;;) {
     auto answer = get(target, "/v1/models", kAskTimeout_s);
     const bool is_up = answer && answer->status != 503;
-    if (is_up || interrupts() > 0 || std::chrono::steady_clock::now() >= last) return answer;
+    if (is_up || std::chrono::steady_clock::now() >= last) return answer;
     std::this_thread::sleep_for(100ms);
   }
 }
@@ -168,10 +168,10 @@ Result<int> run_bench_serve(const Options& options) {
   LoadTarget target{.url = url, .headers = {}};
   if (options.api_key.find_first_of("\r\n") != options.api_key.npos) return error(Code::invalid_argument, "--api-key: a key has no line breaks");
   if (!options.api_key.empty()) target.headers.emplace_back("Authorization", "Bearer " + options.api_key);
-  watch_interrupts();
   MILLRACE_TRY(models, ask_models(target, options.wait_s));
   MILLRACE_TRY(model, model_name(options, models));
   MILLRACE_TRY(fields, common_fields(options, repair_utf8(model)));
+  watch_interrupts();  // not before: until something is measured, Ctrl-C ends it at once
 
   const bool is_chat = options.api == "chat";
   const LoadOrder order{.path = is_chat ? "/v1/chat/completions" : "/v1/completions",
