@@ -11,7 +11,7 @@ namespace {
 
 using text::Json;
 
-Json ref(const std::string& name) { return {{"$ref", "#/components/" + name}}; }
+Json reference(const std::string& name) { return {{"$ref", "#/components/" + name}}; }
 Json json_content(Json schema) { return {{"application/json", {{"schema", std::move(schema)}}}}; }
 
 /// What "{}" in a path stands for, by the segment before it.
@@ -60,7 +60,7 @@ Json responses_of(const Route& route, std::optional<BodyOf> body) {
   if (streams(body)) content["text/event-stream"] = {{"schema", {{"type", "string"}, {"description", "with \"stream\": true"}}}};
   Json out = {{"200", {{"description", route.what}, {"content", std::move(content)}}}};
   const std::string error = route.dialect == Dialect::anthropic ? "AnthropicError" : "OpenAIError";
-  const auto add = [&](const char* status) { out[status] = ref("responses/" + error); };
+  const auto add = [&](const char* status) { out[status] = reference("responses/" + error); };
   if (route.method == "POST") add("400"), add("413"), add("415");
   if (!route.open) add("401");
   if (route.path.find("{}") != route.path.npos || body) add("404");
@@ -81,7 +81,7 @@ Json operation_of(const Route& route, const std::string& path) {
   if (route.method == "GET" && route.path == "/cache/explain")
     parameters.push_back({{"name", "request_id"}, {"in", "query"}, {"required", true}, {"description", "X-Request-Id of a request that lives or ended lately"}, {"schema", {{"type", "string"}}}});
   if (!parameters.empty()) out["parameters"] = std::move(parameters);
-  if (body) out["requestBody"] = {{"required", true}, {"content", json_content(ref("schemas/" + schema_name(path)))}};
+  if (body) out["requestBody"] = {{"required", true}, {"content", json_content(reference("schemas/" + schema_name(path)))}};
   else if (route.method == "POST") out["requestBody"] = {{"required", true}, {"content", json_content({{"type", "object"}})}};
   out["responses"] = responses_of(route, body);
   // Not even "no key" is asked for, where the server says {} too: clients send theirs everywhere, and it does no harm.
@@ -110,7 +110,7 @@ Json components_of(std::span<const Route> routes) {
     if (const auto body = body_of_endpoint(route.method, route.path)) schemas[schema_name(named_path(route.path))] = body_schema(*body);
   const auto response = [&](const char* name) {
     const Json retry = {{"description", "whole seconds, where coming again helps"}, {"schema", {{"type", "integer"}}}};
-    return Json{{"description", "one sentence, the path of the field, the numbers"}, {"headers", {{"Retry-After", retry}}}, {"content", json_content(ref(std::string("schemas/") + name))}};
+    return Json{{"description", "one sentence, the path of the field, the numbers"}, {"headers", {{"Retry-After", retry}}}, {"content", json_content(reference(std::string("schemas/") + name))}};
   };
   return {{"schemas", std::move(schemas)},
           {"responses", {{"OpenAIError", response("OpenAIError")}, {"AnthropicError", response("AnthropicError")}}},

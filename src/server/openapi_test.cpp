@@ -55,9 +55,11 @@ TEST(OpenApi, every_route_is_an_operation_with_what_the_specification_demands) {
       EXPECT_TRUE(operation["responses"].contains("200"));
       for (const auto& [status, response] : operation["responses"].items()) EXPECT_TRUE(response.contains("description") || response.contains("$ref")) << status;
       std::set<std::string> named;
-      if (operation.contains("parameters"))
-        for (const Json& one : operation["parameters"])
-          if (one["in"] == "path") named.insert(one["name"].get<std::string>()), EXPECT_EQ(one["required"], true);
+      for (const Json& one : operation.value("parameters", Json::array())) {
+        if (one["in"] != "path") continue;
+        named.insert(one["name"].get<std::string>());
+        EXPECT_EQ(one["required"], true);
+      }
       std::set<std::string> wanted;
       for (auto at = path.find('{'); at != path.npos; at = path.find('{', at + 1)) wanted.insert(path.substr(at + 1, path.find('}', at) - at - 1));
       EXPECT_EQ(named, wanted) << path;
