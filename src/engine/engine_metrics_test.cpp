@@ -98,6 +98,7 @@ TEST_F(EngineMetricsTest, counters_and_histograms_agree_whatever_ended_the_reque
   EXPECT_EQ(m.decode_us.count(), static_cast<std::uint64_t>(with_token));
   EXPECT_EQ(m.gap_us.count(), static_cast<std::uint64_t>(generated - with_token));
   EXPECT_GE(m.gap_us.sum(), m.gap_us.count() * 1000);
+  EXPECT_EQ(m.gap_us.sum(), m.decode_us.sum());
   EXPECT_EQ(m.gap_us.bucket(0), 0u);  // none is as quick as a step
   std::uint64_t steps = 0, step_us = 0;
   for (const Histogram& kind : m.step_us) steps += kind.count(), step_us += kind.sum();

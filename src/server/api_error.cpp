@@ -78,10 +78,12 @@ std::string body_of(const ApiError& error, Dialect dialect) {
 ApiError to_api_error(const Error& error) {
   ApiError out;
   const bool too_long = is_too_long(error);
-  out.status = too_long ? 400 : status_of(error);
+  // OpenAI's answer: the path was found, what its body names was not.
+  const bool lost = error.code == Code::not_found && error.where == "previous_response_id";
+  out.status = too_long || lost ? 400 : status_of(error);
   out.message = error.message;
   out.param = error.where;
-  out.code = too_long ? "context_length_exceeded" : code_of(error, out.status);
+  out.code = too_long ? "context_length_exceeded" : lost ? "previous_response_not_found" : code_of(error, out.status);
   out.retry_after_us = error.retry_after_us;
   return out;
 }

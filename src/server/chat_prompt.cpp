@@ -78,12 +78,17 @@ Result<ChatPrompt> read_chat_prompt(const Fields& fields, RequestContext& contex
   if (prompt.continue_final_message && prompt.messages.back()["role"] != "assistant")
     return field_error("continue_final_message", "the last message has role {}, expected \"assistant\"", shown(prompt.messages.back()["role"]));
   if (const Json* documents = fields.find("documents")) prompt.documents = *documents;
-  if (const Json* variables = fields.find("chat_template_kwargs")) {
-    for (const std::string_view own : kOwn)
-      if (variables->contains(std::string(own))) return field_error("chat_template_kwargs", "'{}' is not for requests to set here", own);
-    prompt.template_variables = *variables;
-  }
+  MILLRACE_TRY_VOID(read_template_variables(fields, prompt));
   return prompt;
+}
+
+Result<void> read_template_variables(const Fields& fields, ChatPrompt& prompt) {
+  const Json* variables = fields.find("chat_template_kwargs");
+  if (variables == nullptr) return {};
+  for (const std::string_view own : kOwn)
+    if (variables->contains(std::string(own))) return field_error("chat_template_kwargs", "'{}' is not for requests to set here", own);
+  prompt.template_variables = *variables;
+  return {};
 }
 
 Result<MarkedText> render(const ChatPrompt& prompt, const RequestContext& context) {

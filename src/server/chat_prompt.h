@@ -28,6 +28,9 @@ Result<text::Json> read_messages(const text::Json& messages, const std::string& 
 /// The fields messages, add_generation_prompt, continue_final_message, chat_template_kwargs and documents of a body.
 Result<ChatPrompt> read_chat_prompt(const Fields& fields, RequestContext& context);
 
+/// The field chat_template_kwargs, which every API of messages has.
+Result<void> read_template_variables(const Fields& fields, ChatPrompt& prompt);
+
 /// Errors: no template, and why; what the template raises; `where` is "messages".
 Result<text::MarkedText> render(const ChatPrompt& prompt, const RequestContext& context);
 

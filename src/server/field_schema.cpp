@@ -43,6 +43,14 @@ Json type_of(const Field& field) {
   return Json::object();
 }
 
+/// Null is as good as absent.
+Json or_null(Json schema) {
+  if (schema.contains("oneOf")) schema["oneOf"].push_back({{"type", "null"}});
+  if (schema.contains("enum")) schema["enum"].push_back(nullptr);
+  if (schema.contains("type")) schema["type"] = Json::array({schema["type"], "null"});
+  return schema;
+}
+
 const char* name_of(Treatment treatment) {
   return treatment == Treatment::applied ? "applied" : treatment == Treatment::ignored ? "ignored" : "refused";
 }
@@ -53,8 +61,7 @@ Json body_schema(BodyOf body) {
   Json properties = Json::object();
   for (const Field& field : fields()) {
     if ((field.bodies & body) == 0) continue;
-    Json one = type_of(field);
-    one["nullable"] = true;
+    Json one = or_null(type_of(field));
     one["description"] = field.doc;
     one["x-millrace-treatment"] = name_of(field.treatment);
     const std::string name = field.name;

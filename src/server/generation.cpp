@@ -111,7 +111,7 @@ class Generation : public std::enable_shared_from_this<Generation> {
       answer.tokens.insert(answer.tokens.end(), piece.tokens.begin(), piece.tokens.end());
     }
     if (!event.finished) return;
-    answer.ending = {*event.finished, event.stopped_by, event.usage, std::move(event.cache)};
+    answer.ending = {*event.finished, event.stop_reason, event.usage, std::move(event.cache)};
     if (plan_.stream) out += plan_.writer->end(index, answer.ending);
   }
 
@@ -138,27 +138,21 @@ class Generation : public std::enable_shared_from_this<Generation> {
       response.body = plan_.writer->whole(answers_, all);
       exchange_->respond(std::move(response));
     }
-    record_->sent(200);
     finish();
   }
 
   void fail(const ApiError& error) {
-    int status = error.status;
     if (state_ == State::streaming) {
       exchange_->write(plan_.writer->failure(error));
       exchange_->end_stream();
-      status = 200;
     } else {
       exchange_->respond(error_response(error, plan_.writer->dialect()));
     }
-    record_->sent(status);
     finish();
   }
 
   void leave() {
-    if (state_ == State::over) return;
-    record_->client_gone();
-    finish();
+    if (state_ != State::over) finish();
   }
 
   /// What still runs is cancelled; tell() goes on until the engine has ended it, for the record.

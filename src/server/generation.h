@@ -27,7 +27,8 @@ struct GenerationPlan {
 };
 
 /// Any thread. Submits, and answers the exchange: errors of the engine before the first event are whole responses (400, 429, 503), later ones an
-/// event of the stream or, not streamed, a response. Each of `record`'s calls is made as request_record.h says.
+/// event of the stream or, not streamed, a response. Tells `record` what it reads, its tokens, endings and refusals; what was sent, and that the client
+/// is gone, is the exchange's to tell.
 void start_generation(engine::Engine& engine, GenerationPlan plan, ExchangePtr exchange, std::shared_ptr<RequestRecord> record);
 
 }  // namespace millrace::server

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "server/json_body.h"
+#include <nlohmann/json.hpp>
 
 namespace millrace::server {
 namespace {
@@ -10,22 +10,22 @@ namespace {
 constexpr Microseconds kLeastPatience = 5'000'000;
 constexpr int kRetrySeconds = 1;
 
-HttpResponse unavailable(text::Json body) {
+HttpResponse unavailable(nlohmann::ordered_json body) {
   HttpResponse response;
   response.status = 503;
   response.headers.push_back({"retry-after", std::to_string(kRetrySeconds)});
-  response.body = dump(body);
+  response.body = body.dump();
   return response;
 }
 
-HttpResponse ok(text::Json body) {
+HttpResponse ok(nlohmann::ordered_json body) {
   HttpResponse response;
-  response.body = dump(body);
+  response.body = body.dump();
   return response;
 }
 
-text::Json body_of(const ServerState& state, Phase phase) {
-  text::Json body = {{"status", to_string(phase)}};
+nlohmann::ordered_json body_of(const ServerState& state, Phase phase) {
+  nlohmann::ordered_json body = {{"status", to_string(phase)}};
   if (phase == Phase::loading) body["percent"] = state.percent();
   if (phase == Phase::failed) body["error"] = state.failure();
   return body;
@@ -87,7 +87,7 @@ HttpResponse ready_response(const ServerState& state, const Pulse& pulse) {
   const Phase phase = state.phase();
   if (phase != Phase::ready) return unavailable(body_of(state, phase));
   const bool stuck = pulse.silent_us > pulse.patience_us();
-  text::Json body = {{"status", stuck ? "stuck" : "ok"}, {"running", pulse.running}, {"waiting", pulse.waiting}, {"silent_ms", pulse.silent_us / 1000},
+  nlohmann::ordered_json body = {{"status", stuck ? "stuck" : "ok"}, {"running", pulse.running}, {"waiting", pulse.waiting}, {"silent_ms", pulse.silent_us / 1000},
                      {"patience_ms", pulse.patience_us() / 1000}};
   return stuck ? unavailable(std::move(body)) : ok(std::move(body));
 }

@@ -46,7 +46,8 @@ struct HttpResponse {
 
 /// One request and its answer. Either respond(), or start_stream(), any number of write()s, end_stream(). Any thread may
 /// call; what is called takes effect in order on the connection's own thread, and nothing here waits. When the client is
-/// gone, all of it does nothing. Dropping an exchange that was not answered answers 500.
+/// gone, all of it does nothing. Dropping an exchange that was not answered answers 500; dropping one in the middle of a stream
+/// cuts the connection, so that the client sees a broken stream and not a short one.
 class Exchange {
  public:
   virtual ~Exchange() = default;
@@ -55,17 +56,20 @@ class Exchange {
 
   virtual void respond(HttpResponse response) = 0;
 
-  /// The head goes out at once; head.body is empty. HTTP/1.0 has no chunks: there the stream ends with the connection.
+  /// The head goes out at once; head.body is empty. HTTP/1.0 has no chunks: there the stream ends with the connection. Each
+  /// write() of a text/event-stream is whole events: a comment may be put between two, to find out if anybody is there.
   virtual void start_stream(HttpResponse head) = 0;
   virtual void write(std::string data) = 0;
   virtual void end_stream() = 0;
 
   /// `gone` is called once, on the connection's thread, if the client leaves before the answer is through, or does not
   /// read for the write timeout, or leaves more than ConnectionLimits::max_unsent_bytes unread. At once if that has
-  /// happened already. It is forgotten when the answer is through, so it may hold the exchange.
+  /// happened already. It is forgotten when the answer is through, so it may hold the exchange (which is then not dropped
+  /// by being let go elsewhere).
   virtual void on_gone(std::function<void()> gone) = 0;
 
-  /// Runs `task` on the connection's thread, after what was called before; also when the client is gone.
+  /// Runs `task` on the connection's thread, after what was called before; also when the client is gone, but not when the
+  /// server is.
   virtual void post(std::function<void()> task) = 0;
 };
 

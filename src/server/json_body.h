@@ -2,6 +2,8 @@
 
 // A request's body as JSON, strictly: what is ambiguous or hostile is refused before anybody looks at a field.
 
+#include <nlohmann/json.hpp>
+
 #include <string>
 #include <string_view>
 

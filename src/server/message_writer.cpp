@@ -1,6 +1,8 @@
 #include "server/message_writer.h"
 
+#include <nlohmann/json.hpp>
 #include <utility>
+#include <variant>
 
 #include "server/json_body.h"
 #include "server/json_text.h"
@@ -84,14 +86,15 @@ class MessageWriter final : public AnswerWriter {
             {"usage", std::move(usage)}};
   }
 
-  static bool was_stopped_by_text(const Ending& ending) { return ending.finish == engine::Finish::stop && ending.stopped_by.stop >= 0; }
+  /// Of the stop strings, or nullptr.
+  static const engine::StopString* stopped_by(const Ending& ending) { return std::get_if<engine::StopString>(&ending.stopped_by); }
   static Json stop_reason(const Ending& ending) {
-    if (was_stopped_by_text(ending)) return "stop_sequence";
+    if (stopped_by(ending) != nullptr) return "stop_sequence";
     return ending.finish == engine::Finish::stop ? "end_turn" : "max_tokens";
   }
   Json stop_sequence(const Ending& ending) const {
-    if (!was_stopped_by_text(ending)) return nullptr;
-    return head_.stop.at(static_cast<std::size_t>(ending.stopped_by.stop));
+    const engine::StopString* text = stopped_by(ending);
+    return text != nullptr ? Json(head_.stop.at(static_cast<std::size_t>(text->index))) : Json(nullptr);
   }
 
   const MessageHead head_;

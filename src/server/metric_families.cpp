@@ -26,11 +26,12 @@ Family& Family::with(const Labels& labels, double value) {
 Family& Family::with(const Labels& labels, const Histogram& histogram, double unit) {
   auto& out = add(labels).histogram;
   // The count is the sum of the buckets as they were read, so that the page agrees with itself whatever is recorded meanwhile.
-  constexpr int kFirst = 10, kLast = 30;
-  for (int i = 0; i < 32; ++i) {
+  const auto bounds = histogram.bounds();
+  for (std::size_t i = 0; i < bounds.size(); ++i) {
     out.sample_count += histogram.bucket(i);
-    if (i >= kFirst && i <= kLast) out.bucket.push_back({out.sample_count, static_cast<double>(std::uint64_t{1} << i) * unit});
+    out.bucket.push_back({out.sample_count, static_cast<double>(bounds[i]) * unit});
   }
+  out.sample_count += histogram.bucket(bounds.size());
   out.sample_sum = static_cast<double>(histogram.sum()) * unit;
   return *this;
 }

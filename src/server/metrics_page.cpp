@@ -34,6 +34,7 @@ class Page {
   }
 
   Family family_of_counters(const char* name, const char* help) const { return Family::counter(prefix_ + name, help); }
+  Family family_of_histograms(const char* name, const char* help) const { return Family::histogram(prefix_ + name, help); }
   Family family_of_gauges(const char* name, const char* help) const { return Family::gauge(prefix_ + name, help); }
 
   std::vector<prometheus::MetricFamily> done() && { return std::move(families_); }
@@ -95,7 +96,10 @@ void add_engine(Page& page, const engine::EngineMetrics& m) {
   page.add(std::move(misses));
   page.counter("num_preemptions_total", "Sequences that gave up their blocks to others.", m.preemptions_total);
 
-  page.seconds("step_seconds", "Time of a step.", m.step_us);
+  page.seconds("inter_token_latency_seconds", "From each token of an answer to the next.", m.gap_us);
+  Family steps = page.family_of_histograms("step_seconds", "Time of a step, by what ran in it.");
+  for (std::size_t i = 0; i < m.step_us.size(); ++i) steps.with({{"kind", std::string(to_string(static_cast<engine::StepKind>(i)))}}, m.step_us[i], kMicro);
+  page.add(std::move(steps));
   page.seconds("host_seconds", "Time between two steps while the workers wait.", m.host_us);
   page.counter("steps_total", "Steps.", m.steps_total);
   page.counter("mixed_steps_total", "Steps with prompt tokens beside decodes.", m.mixed_steps_total);

@@ -43,15 +43,15 @@ Result<void> read_sampling(const Fields& fields, const RequestContext& context, 
   set(params.temperature, fields.number("temperature"), model.default_temperature);
   set(params.top_p, fields.number("top_p"), model.default_top_p);
   set(params.min_p, fields.number("min_p"), model.default_min_p);
+  set(params.typical_p, fields.number("typical_p"), {});
   const auto penalty = fields.number("repetition_penalty");
   set(params.repetition_penalty, penalty ? penalty : fields.number("repeat_penalty"), model.default_repetition_penalty);
   set(params.presence_penalty, fields.number("presence_penalty"), {});
   set(params.frequency_penalty, fields.number("frequency_penalty"), {});
   const auto top_k = fields.integer("top_k");
   params.top_k = static_cast<int>(std::max<std::int64_t>(top_k ? *top_k : model.default_top_k.value_or(0), 0));
-  // top_p of 1e-60 is more than 0 and no float.
-  params.top_p = std::max(params.top_p, std::numeric_limits<float>::min());
-  params.repetition_penalty = std::max(params.repetition_penalty, std::numeric_limits<float>::min());
+  // 1e-60 is more than 0 and no float.
+  for (float* positive : {&params.top_p, &params.typical_p, &params.repetition_penalty}) *positive = std::max(*positive, std::numeric_limits<float>::min());
   const auto seed = fields.integer("seed");
   params.seed = seed ? static_cast<std::uint64_t>(*seed) : context.random_seed;
   return read_logit_bias(fields, context, params);
@@ -88,6 +88,8 @@ Result<engine::Request> read_request_fields(const Fields& fields, const RequestC
     MILLRACE_TRY(read, read_ids(*ids, "stop_token_ids", context));
     request.stop_token_ids = std::move(read);
   }
+  request.include_stop = fields.boolean("include_stop_str_in_output", false);
+  request.min_tokens = static_cast<int>(fields.integer("min_tokens").value_or(0));
   request.ignore_eos = fields.boolean("ignore_eos", false);
   request.keep_special = !fields.boolean("skip_special_tokens", true);
   request.cache_salt = salt_of(fields, context);
@@ -110,6 +112,8 @@ Result<void> limit_answer(engine::Request& request, std::optional<std::int64_t> 
     return refusal(fmt::format("prompt of {} tokens plus {} new ones exceeds the context of {} tokens", prompt, *asked, context_tokens));
   if (!asked && prompt >= context_tokens)
     return refusal(fmt::format("prompt of {} tokens leaves no room for an answer, {} tokens fit", prompt, context_tokens));
+  if (request.min_tokens > (asked ? *asked : context_tokens - prompt))
+    return field_error("min_tokens", "expected at most the {} new tokens of the answer, got {}", asked ? *asked : context_tokens - prompt, request.min_tokens);
   // Absent: the engine takes what is left of its pool, too, and only it knows its pool.
   const bool engine_knows = context.model->engine != nullptr && context.model->engine->info().max_positions == context_tokens;
   request.max_new_tokens = static_cast<int>(asked ? *asked : engine_knows ? -1 : context_tokens - prompt);

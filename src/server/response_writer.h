@@ -2,6 +2,8 @@
 
 // Says an answer in the events of OpenAI's Responses API, or as one response object. One prompt, one answer, one text.
 
+#include <nlohmann/json.hpp>
+
 #include <memory>
 #include <string>
 

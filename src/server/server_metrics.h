@@ -21,8 +21,9 @@ inline constexpr std::size_t kMostTenants = 256, kMostUnknownFields = 128;
 /// had one, decode once it had two. So `finished` sums to what e2e counts, cancelled or not.
 struct ServerMetrics {
   std::array<Counter, kFinishes> finished;  // answers, by engine::Finish
-  Histogram e2e_us, queue_us, first_token_us, prefill_us, decode_us;
-  Histogram prompt_tokens, generation_tokens;
+  Histogram e2e_us{bounds::kLatencyUs}, queue_us{bounds::kLatencyUs}, first_token_us{bounds::kLatencyUs};
+  Histogram prefill_us{bounds::kLatencyUs}, decode_us{bounds::kLatencyUs};
+  Histogram prompt_tokens{bounds::kTokens}, generation_tokens{bounds::kTokens};
 
   Gauge live_requests;  // of all endpoints
   CounterTable refused{32};                       // by reason

@@ -34,9 +34,9 @@ void append_token(std::string& out, TokenId token, float logprob, const text::To
 std::string_view finish_reason(engine::Finish finish) { return finish == engine::Finish::length ? "length" : "stop"; }
 
 std::string stop_reason(const Ending& ending, std::span<const std::string> stop) {
-  const auto [index, token] = ending.stopped_by;
-  if (index >= 0 && static_cast<std::size_t>(index) < stop.size()) return json_string(stop[static_cast<std::size_t>(index)]);
-  return token >= 0 ? std::to_string(token) : "null";
+  if (const auto* string = std::get_if<engine::StopString>(&ending.stopped_by)) return json_string(stop[static_cast<std::size_t>(string->index)]);
+  if (const auto* token = std::get_if<engine::StopToken>(&ending.stopped_by)) return std::to_string(token->id);
+  return "null";
 }
 
 std::string usage_json(const Totals& totals) {

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,19 +17,21 @@
 
 namespace millrace::server {
 
-/// What one client may take. Times run from the last progress, header_timeout from the first byte of a request.
+/// What one client may take. Times run from the last progress, header_timeout from the first byte of a request,
+/// body_total_timeout from the end of its head.
 struct ConnectionLimits {
   std::size_t header_bytes = 64 << 10;  // request line and headers; more is 431
   std::size_t body_bytes = 16 << 20;    // more is 413
-  std::chrono::milliseconds header_timeout{10'000}, body_timeout{30'000}, idle_timeout{75'000}, write_timeout{30'000};
-  std::size_t max_unsent_bytes = 4 << 20;  // of an answer; more, and the client is gone
-  std::size_t max_connections = 16'384;    // more are told 503 and closed
+  std::chrono::milliseconds header_timeout{10'000}, body_timeout{30'000}, body_total_timeout{300'000}, idle_timeout{75'000},
+      write_timeout{30'000};
+  std::size_t max_unsent_bytes = 4 << 20;  // of a stream; more, and the client is gone. An answer in one piece may be larger
+  std::size_t max_connections = 16'384;    // more are told 503 and closed; fewer where the process may open fewer files
 };
 
 /// One of the places to listen at: host and port, or a UNIX socket's path, or a descriptor that listens already.
 struct ListenAt {
-  std::string host = "127.0.0.1";
-  int port = 0;  // 0: a free one
+  std::string host = "127.0.0.1";  // a name may have two addresses: "localhost" is IPv4 and IPv6 where both are there
+  int port = 0;                    // 0: a free one
   std::string unix_path;
   int descriptor = -1;
   bool tls = false;
@@ -42,8 +45,11 @@ struct HttpServerOptions {
   ConnectionLimits limits;
   int io_threads = 1;
   std::string server_name = "millrace";
-  /// The answer to what is no request: status and one sentence in, response out. Any thread.
+  /// The answer to what is no request: status and one sentence in, response out. Any thread. Without one: plain text.
   std::function<HttpResponse(int status, const std::string& message)> refusal;
+  /// Asked about a request that has a body, before the body is read (`head.body` is empty): an answer that needs no body,
+  /// 404, 405 or 401, or nothing. The handler does not see a request that was answered here. Any thread.
+  std::function<std::optional<HttpResponse>(const HttpRequest& head)> on_head;
 };
 
 struct HttpServerMetrics {
@@ -69,6 +75,9 @@ class HttpServer {
 
   /// True once every connection has closed. Errors never; false after `timeout`.
   virtual bool wait_until_idle(std::chrono::milliseconds timeout) = 0;
+
+  /// Reads certificate and key again, for the connections to come; on an error the old ones stay. Any thread.
+  virtual Result<void> reload_tls() = 0;
 
   virtual const HttpServerMetrics& metrics() const = 0;
 };
