@@ -3,8 +3,6 @@
 
 The model answers `STOP` and a smiling face, as ST, OP, four bytes and EOS. Each request is also streamed.
 """
-import json
-
 import models
 from support import CHAT, COMPLETIONS, Case, main, user
 
@@ -29,8 +27,7 @@ class Stopping(Case):
         for stop in (["STOP"], "STOP"):
             self.assertEqual(self.chat(stop=stop), ("", "stop", 2))
             _, events = self.same(self.server, CHAT, {"messages": user("q"), "temperature": 0, "stop": stop})
-            for event in events:
-                self.assertNotIn('"S', json.dumps(event.data, ensure_ascii=False))
+            self.assertEqual({c["delta"].get("content") or "" for e in events if e.data != "[DONE]" for c in e.data["choices"]}, {""})
 
     def test_o4_2_a_stop_string_inside_tokens(self):
         self.assertEqual(self.chat(stop=["TO"])[:2], ("S", "stop"))

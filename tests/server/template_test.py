@@ -5,7 +5,7 @@ import time
 import models
 from support import CHAT, COMPLETIONS, Case, main, user
 
-NOT_OURS = {"{% frobnicate %}x{% endfrobnicate %}": "frobnicate", "{{ messages|nofilter }}": "nofilter", "{% for %}": "for",
+NOT_OURS = {"{% frobnicate %}x{% endfrobnicate %}": "frobnicate", "{{ messages|nofilter }}": "nofilter", "{% for %}": "statement",
             "{{ messages": "messages", "{% if true %}x": "if", "{{ foo() }}": "foo"}
 ALTERNATE = ("{% for m in messages %}{% if m.role == 'user' and loop.index0 % 2 == 1 %}{{ raise_exception('roles must alternate') }}"
              "{% endif %}{{ m.content }}{% endfor %}")
@@ -57,7 +57,7 @@ class Template(Case):
         part = lambda text: {"type": "text", "text": text}
         one = lambda content: [{"role": "user", "content": content}]
         self.assertIn(self.rendered(self.server, one([part("a"), part("b")])), (self.rendered(self.server, user("ab")), self.rendered(self.server, user("a\nb"))))
-        self.assertEqual(self.tokens(one([part("a"), part("b")])), self.tokens(user("ab")))
+        self.assertIn(self.tokens(one([part("a"), part("b")])), (self.tokens(user("ab")), self.tokens(user("a\nb"))))
         empty = self.server.post(CHAT, {"messages": one([]), "max_tokens": 1})
         if empty.status != 400:
             self.assertEqual(self.tokens(one([])), self.tokens(user("")))
