@@ -16,7 +16,7 @@ std::string head_of(const AnswerStyle& style, const char* object) {
 
 }  // namespace
 
-ChatWriter::ChatWriter(AnswerStyle style) : style_(std::move(style)) {
+ChatWriter::ChatWriter(AnswerStyle style, ToldPrompt prompt) : style_(std::move(style)), prompt_(std::move(prompt)) {
   head_ = "data: " + head_of(style_, "chat.completion.chunk") + "\"choices\":[";
   tail_ = style_.include_usage ? "}],\"usage\":null}\n\n" : "}]}\n\n";
 }
@@ -85,6 +85,7 @@ std::string ChatWriter::whole(std::span<const Answer> answers, const Totals& tot
                        finish_reason(answer.ending.finish), stop_reason(answer.ending, style_.stop));
   }
   out += "],\"usage\":" + usage_json(totals);
+  if (prompt_.logprobs) out += ",\"prompt_logprobs\":" + prompt_logprobs_json(prompt_, *style_.tokenizer);
   if (style_.timings) out += ",\"timings\":" + timings_.json();
   return out + "}";
 }

@@ -6,13 +6,14 @@
 
 #include "server/answer_style.h"
 #include "server/answer_writer.h"
+#include "server/legacy_logprobs.h"
 #include "server/writer_parts.h"
 
 namespace millrace::server {
 
 class ChatWriter : public AnswerWriter {
  public:
-  explicit ChatWriter(AnswerStyle style);
+  explicit ChatWriter(AnswerStyle style, ToldPrompt prompt = {});
 
   std::string begin() override;
   std::string piece(int index, const Piece& piece) override;
@@ -27,6 +28,7 @@ class ChatWriter : public AnswerWriter {
   std::string logprobs(std::span<const engine::TokenEvent> tokens) const;
 
   AnswerStyle style_;
+  ToldPrompt prompt_;
   std::string head_;  // of each chunk, up to the list of choices: escaped once, not per token
   std::string tail_;  // behind it
   Timings timings_;

@@ -14,6 +14,8 @@ class ResponseStore;  // of /v1/responses
 
 Result<GenerationPlan> plan_chat_completion(const text::Json& body, RequestContext& context);
 Result<GenerationPlan> plan_completion(const text::Json& body, RequestContext& context);
+/// /v1/embeddings: prompts without new tokens, and a writer that has seen their hidden states.
+Result<GenerationPlan> plan_embedding(const text::Json& body, RequestContext& context);
 Result<GenerationPlan> plan_response(const text::Json& body, RequestContext& context, ResponseStore& store);
 Result<GenerationPlan> plan_message(const text::Json& body, RequestContext& context);
 

@@ -80,6 +80,14 @@ Result<std::vector<TokenId>> read_ids(const Json& ids, const std::string& where,
   return out;
 }
 
+Result<int> read_prompt_logprobs(const Fields& fields, int answers) {
+  const auto top = fields.integer("prompt_logprobs");
+  if (!top) return -1;
+  if (fields.boolean("stream", false)) return field_error("prompt_logprobs", "not together with stream");
+  if (answers > 1) return field_error("prompt_logprobs", "not together with n {}: what is told of a prompt is told for one answer", answers);
+  return static_cast<int>(*top);
+}
+
 Result<engine::Request> read_request_fields(const Fields& fields, const RequestContext& context) {
   engine::Request request;
   MILLRACE_TRY_VOID(read_sampling(fields, context, request.sampling));

@@ -19,6 +19,9 @@ Result<engine::Request> read_request_fields(const Fields& fields, const RequestC
 /// Errors: what does not fit, with prompt, asked and limit.
 Result<void> limit_answer(engine::Request& request, std::optional<std::int64_t> asked, const char* field, const RequestContext& context);
 
+/// vLLM's prompt_logprobs: how many of the likeliest tokens are told at each of the prompt's, or -1. Errors: what it does not go with.
+Result<int> read_prompt_logprobs(const Fields& fields, int answers);
+
 /// Errors: the first of `ids` that the vocabulary does not have; `where` is the list's path.
 Result<std::vector<TokenId>> read_ids(const text::Json& ids, const std::string& where, const RequestContext& context);
 

@@ -110,7 +110,9 @@ TEST(ResponseWriter, log_probabilities_come_with_their_tokens) {
 
 TEST(ResponseWriter, a_stream_that_breaks_off_says_failed_and_error) {
   const auto made = writer();
-  std::string stream = made->begin() + made->piece(0, {"a", {}}) + made->failure({408, "the request took longer", "timeout_ms", "", 0});
+  std::string stream = made->begin();
+  stream += made->piece(0, {"a", {}});
+  stream += made->failure({408, "the request took longer", "timeout_ms", "", 0});
   const auto events = testing::read_events(stream);
   ASSERT_EQ(events.size(), 7U);
   const Json &failed = events[5].data, &error = events[6].data;

@@ -1,7 +1,7 @@
 #pragma once
 
-// Endpoints that generate nothing: text to tokens and back, and messages to a prompt. Each takes a body and returns the answer's JSON; pure,
-// for a pool. Errors carry the path of the field.
+// What endpoints answer that generate nothing: text to tokens and back, and messages to a prompt. Each takes a body and returns the
+// answer's JSON; pure, for a pool. Errors carry the path of the field.
 
 #include <string>
 

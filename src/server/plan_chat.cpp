@@ -38,13 +38,15 @@ Result<GenerationPlan> plan_chat_completion(const text::Json& body, RequestConte
   plan.answers = static_cast<int>(fields.integer("n").value_or(1));
   if (plan.answers > 1 && request.max_new_tokens == 0) return field_error("n", "{} answers of no tokens", plan.answers);
   plan.stream = fields.boolean("stream", false);
-  plan.return_progress = fields.boolean("return_progress", false);
   request.sampling.top_logprobs = top_logprobs;
   style.top_logprobs = top_logprobs;
   style.answers = plan.answers;
   style.stop = request.stop;
+  MILLRACE_TRY(prompt_top, read_prompt_logprobs(fields, plan.answers));
+  ToldPrompt told;
+  if (prompt_top >= 0) told = {request.prompt, engine::PromptLogprobs::collect(request, prompt_top, context.model->tokenizer->vocab_size())};
   plan.prompts.push_back(std::move(request));
-  plan.writer = std::make_unique<ChatWriter>(std::move(style));
+  plan.writer = std::make_unique<ChatWriter>(std::move(style), std::move(told));
   return plan;
 }
 
