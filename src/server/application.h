@@ -6,6 +6,7 @@
 #include <chrono>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,8 @@
 #include "server/health.h"
 
 namespace millrace::server {
+
+struct Route;
 
 class Application {
  public:
@@ -59,12 +62,18 @@ class Application {
   const HttpServer& http() const { return *http_; }
 
  private:
-  explicit Application(ServerConfig config);
-  void handle(ExchangePtr exchange, bool metrics_port);
+  enum class Port { all, metrics };
+
+  Application(ServerConfig config, std::unique_ptr<ApiKeys> keys);
+  struct Admission;
+  bool serves(const Route& route, Port port) const;
+  Admission admit(const HttpRequest& request, Port port) const;
+  std::optional<HttpResponse> veto(const HttpRequest& head, Port port);
+  void handle(ExchangePtr exchange, Port port);
 
   const ServerConfig config_;
   ServerMetrics metrics_;
-  ApiKeys keys_;
+  std::unique_ptr<ApiKeys> keys_;
   RateLimits rate_limits_;
   RequestRecords records_;
   ResponseStore responses_;
