@@ -142,7 +142,7 @@ class Bodies(Case):
             next(events)
             wire.reset()
             self.assertIsNotNone(self.server.settle())
-        several = self.ok(self.server, COMPLETIONS, {"prompt": ["B", "C", [66, 67]], "n": 2, "max_tokens": 3, "temperature": 0})
+        several = self.ok(self.server, COMPLETIONS, {"prompt": [[66], [67], [66, 67]], "n": 2, "max_tokens": 3, "temperature": 0})
         self.assertEqual([c["index"] for c in several["choices"]], list(range(6)))
         self.assertEqual(several["usage"]["prompt_tokens"], 4)
         self.assertEqual(several["usage"]["completion_tokens"], 18)
