@@ -78,9 +78,8 @@ class Start(Case):
             self.skipTest("no new process namespace here")
         process = subprocess.Popen([*unshare, BIN, "serve", str(self.model), "--port", "0"], stderr=subprocess.PIPE, stdin=subprocess.DEVNULL)
         try:
-            line = process.stderr.readline().decode()
-            self.assertIn("listening on", line)
-            time.sleep(0.5)
+            while "ready" not in (line := process.stderr.readline().decode()):
+                self.assertTrue(line, "it ended")
             children = pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
             os.kill(int(children[0]), signal.SIGTERM)
             self.assertEqual(process.wait(10 * SLOW), 0)

@@ -81,7 +81,7 @@ class Speed(Case):
             start = time.monotonic()
             wire.send(request_bytes("POST", path, json.dumps({**body, "stream": True}).encode(), headers, version))
             status, got, _ = wire.head()
-            self.assertEqual(status, 200)
+            self.assertEqual(status, 200, wire.buffer)
             self.assertNotEqual(got.get("content-encoding"), "gzip", "a compressed stream is held back")
             times, events = [], list(wire.events(got))
             for event in events:
@@ -90,7 +90,7 @@ class Speed(Case):
             return times, time.monotonic() - start
 
     def test_o10_4_a_stream_streams(self):
-        plain = {"prompt": "0741", "max_tokens": 200, "ignore_eos": True, "temperature": 0, "logit_bias": {str(i): -100 for i in range(128, 320)}}
+        plain = {"prompt": "0741", "max_tokens": 200, "ignore_eos": True, "temperature": 0, "logit_bias": {str(i): -100 for i in range(128, 309)}}
         self.arrivals(COMPLETIONS, plain)
         chat = {k: v for k, v in plain.items() if k != "prompt"} | {"messages": user("0741")}
         for path, body, more in [(COMPLETIONS, plain, {}), (COMPLETIONS, plain, {"version": "1.0"}), (COMPLETIONS, plain, {"headers": [("Accept-Encoding", "gzip")]}),
