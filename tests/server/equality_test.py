@@ -29,7 +29,15 @@ def sampling(draw, body, fields):
     for field in fields:
         if draw.random() < 0.25:
             body[field] = values[field]()
-    body.setdefault("seed", draw.randrange(1 << 30)) if "seed" in fields else None
+    body.setdefault("seed", draw.randrange(1 << 30))
+    most = body.get("max_completion_tokens", body.get("max_tokens"))
+    if most is not None:  # what contradicts itself is refused
+        if "min_tokens" in body:
+            body["min_tokens"] = min(body["min_tokens"], most)
+        if most == 0:
+            body["n"] = 1
+    if body.get("echo") and "logprobs" in body:
+        body["n"] = 1
     return body
 
 
@@ -95,7 +103,10 @@ def message(draw):
 
 
 def response(draw):
-    body = {"input": draw.choice([text(draw), messages(draw)]), "max_output_tokens": draw.randint(16, 40), "temperature": 0, "store": False}
+    said = messages(draw)
+    if isinstance(said[-1]["content"], list):
+        said[-1]["content"][0]["type"] = "input_text"
+    body = {"input": draw.choice([text(draw), said]), "max_output_tokens": draw.randint(16, 40), "temperature": 0, "store": False}
     if draw.random() < 0.3:
         body["instructions"] = text(draw)
     return RESPONSES, body

@@ -381,6 +381,8 @@ def usage_of(usage):
             flat.update({f"{key}.{k}": v for k, v in value.items() if v})
         elif value is not None:
             flat[key] = value
+    if "cache_read_input_tokens" in flat:  # Anthropic's input_tokens are those that were not cached
+        flat["input_tokens"] += flat["cache_read_input_tokens"]
     return {k: v for k, v in flat.items() if "cache" not in k}
 
 
