@@ -48,19 +48,6 @@ class Page {
 std::string_view finished_reason(engine::Finish finish) { return finish == engine::Finish::cancelled ? "abort" : engine::to_string(finish); }
 
 void add_requests(Page& page, const ServerMetrics& m) {
-  page.seconds("time_to_first_token_seconds", "From submission to the first token.", m.first_token_us);
-  page.seconds("e2e_request_latency_seconds", "From the arrival of a request to the end of an answer.", m.e2e_us);
-  page.seconds("request_queue_time_seconds", "From submission to the first step.", m.queue_us);
-  page.seconds("request_prefill_time_seconds", "From the first step to the first token.", m.prefill_us);
-  page.seconds("request_decode_time_seconds", "From the first token to the last one.", m.decode_us);
-  page.counts("request_prompt_tokens", "Prompt tokens of an answer.", m.prompt_tokens);
-  page.counts("request_generation_tokens", "Generated tokens of an answer.", m.generation_tokens);
-
-  Family finished = page.family_of_counters("request_success_total", "Answers that ended, by how; those that were refused never began.");
-  for (int i = 0; i < kFinishes; ++i)
-    finished.with({{"finished_reason", std::string(finished_reason(static_cast<engine::Finish>(i)))}}, static_cast<double>(m.finished[static_cast<std::size_t>(i)].value()));
-  page.add(std::move(finished));
-
   page.table("refused_requests_total", "Requests that were refused, by why.", "reason", m.refused);
   Family http = page.family_of_counters("http_requests_total", "Requests that ended, by endpoint and status.");
   for (const auto& [value, count] : m.http_requests.values()) {
@@ -68,6 +55,7 @@ void add_requests(Page& page, const ServerMetrics& m) {
     http.with({{"endpoint", value.substr(0, blank)}, {"status", blank < value.size() ? value.substr(blank + 1) : "other"}}, static_cast<double>(count));
   }
   page.add(std::move(http));
+  page.seconds("request_read_seconds", "From the arrival of a request to its tokens: waiting for the pool, reading, templates, tokenizing.", m.read_us);
   page.gauge("http_requests_in_flight", "Requests that have come and not ended, of all endpoints.", static_cast<double>(m.live_requests.value()));
   page.table("tenant_requests_total", "Started requests that ended, by tenant.", "tenant", m.tenant_requests);
   page.table("tenant_prompt_tokens_total", "Their prompt tokens, by tenant.", "tenant", m.tenant_prompt_tokens);
@@ -76,11 +64,12 @@ void add_requests(Page& page, const ServerMetrics& m) {
   page.gauge("model_load_seconds", "What loading the model took; 0 while it loads.", static_cast<double>(m.model_load_us.load()) * kMicro);
 }
 
-void add_engine(Page& page, const engine::EngineMetrics& m) {
+void add_cache(Page& page, const engine::EngineMetrics& m) {
   const double used = static_cast<double>(m.kv_blocks_used.value()), cached = static_cast<double>(m.kv_blocks_cached.value());
   const double total = static_cast<double>(m.kv_blocks_total.value());
   page.gauge("num_requests_running", "Sequences that take part in steps.", static_cast<double>(m.running.value()));
   page.gauge("num_requests_waiting", "Sequences that wait in line.", static_cast<double>(m.waiting.value()));
+  page.gauge("queued_prompt_tokens", "Prompt tokens of requests that have not started.", static_cast<double>(m.queued_tokens.value()));
   page.gauge("kv_cache_usage_perc", "Part of the KV cache that live sequences hold, 0 to 1.", total > 0 ? used / total : 0);
   Family blocks = page.family_of_gauges("kv_cache_blocks", "Blocks of the KV cache: of live sequences, kept for later prompts, free.");
   blocks.with({{"state", "used"}}, used).with({{"state", "cached"}}, cached).with({{"state", "free"}}, std::max(total - used - cached, 0.0));
@@ -95,14 +84,31 @@ void add_engine(Page& page, const engine::EngineMetrics& m) {
     misses.with({{"cause", std::string(to_string(static_cast<kv::MissCause>(i)))}}, static_cast<double>(m.prefix_miss_tokens_total[static_cast<std::size_t>(i)].value()));
   page.add(std::move(misses));
   page.counter("num_preemptions_total", "Sequences that gave up their blocks to others.", m.preemptions_total);
+}
 
+void add_answers(Page& page, const engine::EngineMetrics& m) {
+  page.seconds("time_to_first_token_seconds", "From submission to the first token of an answer.", m.first_token_us);
   page.seconds("inter_token_latency_seconds", "From each token of an answer to the next.", m.gap_us);
-  Family steps = page.family_of_histograms("step_seconds", "Time of a step, by what ran in it.");
-  for (std::size_t i = 0; i < m.step_us.size(); ++i) steps.with({{"kind", std::string(to_string(static_cast<engine::StepKind>(i)))}}, m.step_us[i], kMicro);
+  page.seconds("e2e_request_latency_seconds", "From submission to the end of an answer.", m.request_us);
+  page.seconds("request_queue_time_seconds", "From submission to the first step.", m.queue_us);
+  page.seconds("request_prefill_time_seconds", "From the first step to the first token.", m.prefill_us);
+  page.seconds("request_decode_time_seconds", "From the first token to the last one.", m.decode_us);
+  page.counts("request_prompt_tokens", "Prompt tokens of an answer.", m.request_prompt_tokens);
+  page.counts("request_generation_tokens", "Generated tokens of an answer.", m.request_generated_tokens);
+
+  Family finished = page.family_of_counters("request_success_total", "Answers that ended, by how; those that were refused never began.");
+  for (std::size_t i = 0; i < engine::kFinishes; ++i) {
+    const auto finish = static_cast<engine::Finish>(i);
+    finished.with({{"finished_reason", std::string(finished_reason(finish))}}, static_cast<double>(m.finished(finish)));
+  }
+  page.add(std::move(finished));
+}
+
+void add_steps(Page& page, const engine::EngineMetrics& m) {
+  Family steps = page.family_of_histograms("step_seconds", "Time of a step, by what ran in it: prompt tokens, decodes, both.");
+  for (std::size_t i = 0; i < m.step_us.size(); ++i) steps.with({{"phase", std::string(to_string(static_cast<engine::StepKind>(i)))}}, m.step_us[i], kMicro);
   page.add(std::move(steps));
-  page.seconds("host_seconds", "Time between two steps while the workers wait.", m.host_us);
-  page.counter("steps_total", "Steps.", m.steps_total);
-  page.counter("mixed_steps_total", "Steps with prompt tokens beside decodes.", m.mixed_steps_total);
+  page.seconds("host_seconds", "The engine thread's own time of a step, while the workers have nothing to do.", m.host_us);
   Family stalls = page.family_of_counters("stall_seconds_total", "Time lost, by why: host is the workers', the others are summed over the requests that waited.");
   const auto stall = [&](const char* cause, const Counter& us) { stalls.with({{"cause", cause}}, static_cast<double>(us.value()) * kMicro); };
   stall("host", m.stall_host_us);
@@ -111,10 +117,13 @@ void add_engine(Page& page, const engine::EngineMetrics& m) {
   stall("blocks", m.stall_blocks_us);
   stall("prefill", m.stall_prefill_us);
   page.add(std::move(stalls));
-  Family busy = page.family_of_gauges("core_busy_ratio", "Part of the time with open requests in which the cores of a lane ran a step.");
-  const auto open_us = m.open_us.value();
-  busy.with({{"lane", "0"}}, open_us > 0 ? static_cast<double>(m.busy_us.value()) / static_cast<double>(open_us) : 0);
-  page.add(std::move(busy));
+
+  // The ratio is over all the time there was; the rates of the two counters give that of any range.
+  const double open_s = static_cast<double>(m.open_us.value()) * kMicro, busy_s = static_cast<double>(m.busy_us.value()) * kMicro;
+  const Labels lane = {{"lane", "0"}};
+  page.add(std::move(page.family_of_gauges("core_busy_ratio", "Part of the time with open requests in which the cores of a lane ran a step.").with(lane, open_s > 0 ? busy_s / open_s : 0)));
+  page.add(std::move(page.family_of_counters("core_busy_seconds_total", "Time in which the cores of a lane ran a step.").with(lane, busy_s)));
+  page.add(std::move(page.family_of_counters("core_open_seconds_total", "Time in which they had open requests.").with(lane, open_s)));
 }
 
 void add_connections(Page& page, const HttpServerMetrics& m) {
@@ -136,7 +145,10 @@ std::string metrics_page(const MetricsSources& sources) {
   for (const Header& one : sources.build) labels.emplace_back(one.name, one.value);
   page.add(std::move(Family::gauge(sources.prefix + "build_info", "Which build serves which model; always 1.").with(labels, 1)));
   if (sources.server != nullptr) add_requests(page, *sources.server);
-  add_engine(page, sources.engine != nullptr ? *sources.engine : kNone);
+  const engine::EngineMetrics& engine = sources.engine != nullptr ? *sources.engine : kNone;
+  add_answers(page, engine);
+  add_cache(page, engine);
+  add_steps(page, engine);
   if (sources.http != nullptr) add_connections(page, *sources.http);
   std::vector<prometheus::MetricFamily> families = std::move(page).done();
   for (prometheus::MetricFamily& one : process_metrics()) families.push_back(std::move(one));

@@ -32,8 +32,13 @@ class MetricsPageTest : public ::testing::Test {
     auto record = records_.begin({}, "/v1/completions", {.name = tenant});
     record->read(100, 1, 10, true);
     record->tokens(2);
-    record->answer_ended(finish, {.prompt_tokens = 100, .completion_tokens = 2, .ttft_us = 1500, .prefill_us = 900, .decode_us = 3'000'000}, {});
+    record->answer_ended(finish, {.prompt_tokens = 100, .completion_tokens = 2}, {});
     record->sent(200);
+    engine_.finished_total[static_cast<std::size_t>(finish)].add();
+    engine_.request_us.record(4'000'000);
+    engine_.first_token_us.record(1500);
+    engine_.gap_us.record(3'000'000);
+    engine_.request_generated_tokens.record(2);
   }
 
   ServerMetrics server_;
@@ -48,6 +53,7 @@ TEST_F(MetricsPageTest, O11_3_the_page_is_right_before_the_first_request_after_s
   sources_.engine = nullptr;
   sources_.http = nullptr;
   read();
+  sources_.engine = &engine_;
   for (int i = 0; i < 3; ++i) run(engine::Finish::stop);
   run(engine::Finish::cancelled);
   {
@@ -89,7 +95,17 @@ TEST_F(MetricsPageTest, times_are_seconds) {
   run(engine::Finish::stop);
   const Exposition page = read();
   EXPECT_NEAR(page.at("millrace_time_to_first_token_seconds_sum"), 0.0015, 1e-9);
-  EXPECT_NEAR(page.at("millrace_request_decode_time_seconds_sum"), 3, 1e-9);
+  EXPECT_EQ(page.at("millrace_time_to_first_token_seconds_bucket{le=\"0.001\"}"), 0);
+  EXPECT_EQ(page.at("millrace_time_to_first_token_seconds_bucket{le=\"0.002\"}"), 1);
+  EXPECT_NEAR(page.at("millrace_inter_token_latency_seconds_sum"), 3, 1e-9);
+  engine_.step_us[static_cast<std::size_t>(engine::StepKind::mixed)].record(20);
+  engine_.stall_blocks_us.add(2'500'000);
+  engine_.open_us.add(4'000'000);
+  engine_.busy_us.add(3'000'000);
+  const Exposition later = read();
+  EXPECT_EQ(later.at("millrace_step_seconds_bucket{phase=\"mixed\",le=\"2e-05\"}"), 1);
+  EXPECT_EQ(later.at("millrace_stall_seconds_total{cause=\"blocks\"}"), 2.5);
+  EXPECT_EQ(later.at("millrace_core_busy_ratio{lane=\"0\"}"), 0.75);
 }
 
 TEST_F(MetricsPageTest, gauges_of_the_cache_are_parts_of_it) {
@@ -108,7 +124,7 @@ TEST_F(MetricsPageTest, names_that_boards_of_vllm_ask_for_are_there_under_its_pr
   sources_.prefix = "vllm:";
   run(engine::Finish::stop);
   const Exposition page = read();
-  for (const char* histogram : {"time_to_first_token_seconds", "e2e_request_latency_seconds", "request_queue_time_seconds", "request_prefill_time_seconds",
+  for (const char* histogram : {"time_to_first_token_seconds", "inter_token_latency_seconds", "e2e_request_latency_seconds", "request_queue_time_seconds", "request_prefill_time_seconds",
                                 "request_decode_time_seconds", "request_prompt_tokens", "request_generation_tokens"}) {
     const auto type = page.types.find(std::string("vllm:") + histogram);
     ASSERT_NE(type, page.types.end()) << histogram;

@@ -124,6 +124,7 @@ class RequestRecords::Record final : public RequestRecord {
     facts_.answers = answers;
     facts_.max_tokens = max_tokens;
     facts_.stream = stream;
+    book_->metrics.read_us.record(static_cast<std::uint64_t>(std::max<Microseconds>(now_us() - facts_.arrived_us, 0)));
   }
 
   void tokens(int count) override {
@@ -133,18 +134,7 @@ class RequestRecords::Record final : public RequestRecord {
   }
 
   void answer_ended(engine::Finish finish, const engine::Usage& usage, const engine::CacheReport& cache) override {
-    ServerMetrics& metrics = book_->metrics;
     const std::lock_guard lock(mutex_);
-    const Microseconds e2e_us = now_us() - facts_.arrived_us;
-    metrics.finished[static_cast<std::size_t>(finish)].add();
-    record(metrics.e2e_us, e2e_us);
-    record(metrics.queue_us, usage.queue_us);
-    record(metrics.prompt_tokens, usage.prompt_tokens);
-    record(metrics.generation_tokens, usage.completion_tokens);
-    if (usage.completion_tokens >= 1) record(metrics.first_token_us, usage.ttft_us);
-    if (usage.completion_tokens >= 1) record(metrics.prefill_us, usage.prefill_us);
-    if (usage.completion_tokens >= 2) record(metrics.decode_us, usage.decode_us);
-
     const bool is_first_token = usage.completion_tokens >= 1 && (facts_.first_token_us == 0 || usage.ttft_us < facts_.first_token_us);
     if (is_first_token) facts_.first_token_us = usage.ttft_us;
     facts_.queue_us = std::max(facts_.queue_us, usage.queue_us);
@@ -180,14 +170,12 @@ class RequestRecords::Record final : public RequestRecord {
   }
 
  private:
-  static void record(Histogram& histogram, std::int64_t value) { histogram.record(static_cast<std::uint64_t>(std::max<std::int64_t>(value, 0))); }
-
   /// Nobody else has the record any more.
   RequestFacts end() {
-    // Who handles a request may be torn down in the middle of it: its answers were cancelled then.
-    const bool started = facts_.is_read && facts_.refused.empty();
-    while (started && facts_.answers_ended < facts_.answers) answer_ended(engine::Finish::cancelled, {.prompt_tokens = facts_.prompt_tokens}, {});
     RequestFacts facts = this->facts();
+    const bool started = facts.is_read && facts.refused.empty();
+    // Who handles a request may be torn down in the middle of it: then the engine cancels what nobody reads any more.
+    if (started && facts.answers_ended < facts.answers) add_word(facts.reasons, engine::to_string(engine::Finish::cancelled));
     facts.ended_us = std::max<Microseconds>(now_us(), 1);
     if (facts.status == 0) facts.status = facts.client_gone ? kClientClosed : 500;
     ServerMetrics& metrics = book_->metrics;
