@@ -81,7 +81,9 @@ TEST(FieldTable, a_body_has_each_name_once) {
   for (const BodyOf of : kBodies) {
     std::set<std::string> names;
     for (const Field& field : fields())
-      if ((field.bodies & of) != 0) EXPECT_TRUE(names.insert(field.name).second) << field.name;
+      if ((field.bodies & of) != 0) {
+        EXPECT_TRUE(names.insert(field.name).second) << field.name;
+      }
     EXPECT_EQ(body_schema(of)["type"], "object");
   }
 }
@@ -121,8 +123,11 @@ TEST_F(PlannedFields, planners_take_every_right_value) {
       body[field.name] = Json::parse(field.example);
       if (std::string_view(field.name) == "stream_options") body["stream"] = true;
       const std::string said = refusal(planner, body.dump());
-      if (field.treatment == Treatment::refused) EXPECT_EQ(said.rfind(field.name, 0), 0U) << said;
-      else EXPECT_EQ(said, "") << field.name;
+      if (field.treatment == Treatment::refused) {
+        EXPECT_EQ(said.rfind(field.name, 0), 0U) << said;
+      } else {
+        EXPECT_EQ(said, "") << field.name;
+      }
     }
   };
   walk(kChat, plan_chat_completion, Json::parse(R"({"messages":[{"role":"user","content":"hi"}]})"));
