@@ -1,4 +1,4 @@
-// What /v1/responses asks: a conversation of stored turns and new items, through the model's template.
+// What /v1/responses asks: a conversation of stored rounds and new items, through the model's template.
 
 #include <fmt/core.h>
 
@@ -46,9 +46,9 @@ Result<Conversation> find_previous(const Fields& fields, const RequestContext& c
 Json messages_of(const Fields& fields, const Conversation& before, const Json& items) {
   Json messages = Json::array();
   if (const auto instructions = fields.string("instructions")) messages.push_back({{"role", "system"}, {"content", *instructions}});
-  for (const auto& turn : before) {
-    append_item_messages(messages, Json::parse(turn->input_items));
-    append_item_messages(messages, Json::parse(turn->response)["output"]);
+  for (const auto& round : before) {
+    append_item_messages(messages, Json::parse(round->input_items));
+    append_item_messages(messages, Json::parse(round->response)["output"]);
   }
   append_item_messages(messages, items);
   return messages;
