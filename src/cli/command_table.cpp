@@ -23,6 +23,13 @@ constexpr auto kCommands = std::to_array<CommandInfo>({
      "millrace chat smollm2-135m-instruct\n"
      "millrace chat model.gguf --system \"Answer in one sentence.\" --temperature 0",
      run_chat},
+    {Command::serve, "serve", "Serve a model over HTTP: the APIs of OpenAI and Anthropic, metrics.",
+     "It listens at once; /health says how far loading is. SIGTERM and Ctrl-C end it: no new requests, running answers finish\n"
+     "within --drain-seconds. SIGHUP reads --api-keys and the certificate again. Events go to standard error, one line each.",
+     "millrace serve smollm2-135m-instruct\n"
+     "millrace serve model.gguf --port 8000 --api-keys keys.txt --kv-memory 8GiB\n"
+     "curl http://127.0.0.1:8080/v1/chat/completions -d '{\"messages\": [{\"role\": \"user\", \"content\": \"Hello\"}]}'",
+     run_serve},
     {Command::bench, "bench", "Measure a model's speed beside what this machine could reach, or a server.",
      "Prefill of 512 tokens and decode of 1, 8 and 32 streams with 128-token prompts, medians of three. The roof is\n"
      "measured in the same run: memory reads, INT8, BF16 and f32 arithmetic. roof_share is the share of the roof that\n"

@@ -18,5 +18,6 @@ Result<int> run_logits(const Options& options);
 Result<int> run_perplexity(const Options& options);
 Result<int> run_template(const Options& options);
 Result<int> run_fetch(const Options& options);
+Result<int> run_serve(const Options& options);
 
 }  // namespace millrace::cli

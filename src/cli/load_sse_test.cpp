@@ -22,7 +22,10 @@ void expect_everywhere(const std::string& bytes, const Events& want) {
 }
 
 TEST(SseParser, lines_end_with_lf_cr_or_both_however_the_bytes_are_cut) {
-  for (const std::string end : {"\n", "\r\n", "\r"}) expect_everywhere("data: a" + end + end + "data:b" + end + end, {"a", "b"});
+  for (const std::string end : {"\n", "\r\n", "\r"}) {
+    expect_everywhere("data: a" + end + end + "data:b" + end + end, {"a", "b"});
+    expect_everywhere("data: a" + end + "data: b" + end + end, {"a\nb"});  // an LF behind a CR is no blank line
+  }
   expect_everywhere("data: a\r\n\n\rdata: b\n\r\n", {"a", "b"});  // mixed: three blank lines, one event each at most
 }
 

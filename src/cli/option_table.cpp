@@ -21,9 +21,9 @@ constexpr Commands kRun = only(Command::run), kChat = only(Command::chat), kBenc
                    kInspect = only(Command::inspect), kTokenize = only(Command::tokenize),
                    kDetokenize = only(Command::detokenize), kLogits = only(Command::logits),
                    kPerplexity = only(Command::perplexity), kTemplate = only(Command::template_),
-                   kFetch = only(Command::fetch);
+                   kFetch = only(Command::fetch), kServe = only(Command::serve);
 constexpr Commands kGenerate = kRun | kChat;
-constexpr Commands kCompute = kGenerate | kBench | kLogits | kPerplexity;
+constexpr Commands kCompute = kGenerate | kBench | kLogits | kPerplexity | kServe;
 constexpr Commands kAll = kCompute | kInspect | kTokenize | kDetokenize | kTemplate | kFetch;
 
 template <auto member>
@@ -34,18 +34,18 @@ std::string own_default(Command command) {
 std::string threads_default(Command) { return fmt::format("{}, one per core", device::default_threads()); }
 std::string isa_default(Command) { return "the best of this CPU"; }
 std::string context_default(Command command) {
-  return command == Command::run ? "what the prompts need" : "the model's, at most " + std::to_string(kContextCap);
+  return command == Command::run ? "what the prompts need" : command == Command::serve ? "the model's" : "the model's, at most " + std::to_string(kContextCap);
 }
 std::string windows_default(Command) { return "all whole ones"; }
 std::string speed_default(Command) { return "so that work waits; serve: 1"; }
-std::string max_step_default(Command command) { return command == Command::bench ? "100" : "0: no bound"; }
+std::string max_step_default(Command command) { return command == Command::bench || command == Command::serve ? "100" : "0: no bound"; }
 std::string requests_default(Command) { return "100; with --duration no bound"; }
 std::string concurrency_default(Command) { return "8; with arrivals no bound"; }
 std::string rate_default(Command) { return "as there is room"; }
 std::string slo_default(Command) { return "none"; }
 std::string trace_default(Command) { return "made from a seed"; }
 std::string kv_memory_default(Command command) {
-  return command == Command::chat ? "what --context needs" : command == Command::bench ? "what it measures" : "what the prompts need";
+  return command == Command::serve ? "50%" : command == Command::chat ? "what --context needs" : command == Command::bench ? "what it measures" : "what the prompts need";
 }
 std::string now_default(Command) { return "the clock's"; }
 
@@ -194,6 +194,53 @@ const auto kTable = std::to_array<OptionRow>({
     {.name = "wait", .value = "<s>", .group = Group::load, .field = &Options::wait_s, .commands = kBench,
      .help = "seconds to wait for a server that is not up yet", .least = 0, .most = 1e6, .shown = own_default<&Options::wait_s>},
 
+    {.name = "host", .value = "<address>", .group = Group::listen, .field = &Options::host, .commands = kServe,
+     .help = "address or name to listen at; 0.0.0.0 is every IPv4 address of this\nmachine", .shown = own_default<&Options::host>},
+    {.name = "port", .value = "<n>", .group = Group::listen, .field = &Options::port, .commands = kServe,
+     .help = "0: a free one, which is printed", .least = 0, .most = 65535, .shown = own_default<&Options::port>},
+    {.name = "unix-socket", .value = "<path>", .group = Group::listen, .field = &Options::unix_socket, .commands = kServe,
+     .help = "listen there, too"},
+    {.name = "metrics-port", .value = "<n>", .group = Group::listen, .field = &Options::metrics_port, .commands = kServe,
+     .help = "/metrics at this port only, with /health and /ready; 0: a free one", .least = 0, .most = 65535,
+     .shown = [](Command) { return "with all the rest"s; }},
+    {.name = "tls-cert", .value = "<file>", .group = Group::listen, .field = &Options::tls_cert, .commands = kServe,
+     .help = "certificate chain, PEM: https instead of http"},
+    {.name = "tls-key", .value = "<file>", .group = Group::listen, .field = &Options::tls_key, .commands = kServe,
+     .help = "its private key, PEM"},
+    {.name = "cors", .value = "<origin>", .group = Group::listen, .field = &Options::cors, .commands = kServe,
+     .help = "let web pages of this origin ask; * for all", .shown = [](Command) { return "none"s; }},
+    {.name = "served-model-name", .value = "<name>", .group = Group::listen, .field = &Options::served_model_name,
+     .commands = kServe, .help = "what clients call the model; may be given several times, answers say\nthe first",
+     .shown = [](Command) { return "<model> without folders and .gguf"s; }},
+
+    {.name = "api-keys", .value = "<file>", .group = Group::access, .field = &Options::api_keys, .commands = kServe,
+     .help = "accept only these keys, one a line: KEY or sha256:HEX, then tenant=NAME,\nweight=N, rpm=N, tpm=N (requests and tokens a minute); read again on SIGHUP",
+     .shown = [](Command) { return "accept all"s; }},
+    {.name = "api-key", .value = "<key>", .group = Group::access, .field = &Options::accept_keys, .commands = kServe,
+     .help = "a key to accept; better as MILLRACE_API_KEY or in a file: others see\nthe command line"},
+    {.name = "max-running", .value = "<n>", .group = Group::access, .field = &Options::max_running, .commands = kServe,
+     .help = "answers that are made at once; others wait in line", .least = 1, .most = 1024, .shown = own_default<&Options::max_running>},
+    {.name = "max-queued-requests", .value = "<n>", .group = Group::access, .field = &Options::max_queued_requests, .commands = kServe,
+     .help = "how many may wait; more are told when to come again (429)", .least = 0, .most = 1 << 20, .shown = own_default<&Options::max_queued_requests>},
+    {.name = "max-queued-tokens", .value = "<n>", .group = Group::access, .field = &Options::max_queued_tokens, .commands = kServe,
+     .help = "and of how many prompt tokens", .least = 1, .most = 1 << 30, .shown = own_default<&Options::max_queued_tokens>},
+    {.name = "max-body", .value = "<size>", .group = Group::access, .field = &Options::max_body, .commands = kServe,
+     .help = "largest body of a request (413)", .check = byte_size_check, .shown = own_default<&Options::max_body>},
+    {.name = "max-connections", .value = "<n>", .group = Group::access, .field = &Options::max_connections, .commands = kServe,
+     .help = "clients at once", .least = 1, .most = 1 << 20, .shown = own_default<&Options::max_connections>},
+    {.name = "header-timeout-s", .value = "<s>", .group = Group::access, .field = &Options::header_timeout_s, .commands = kServe,
+     .help = "for the head of a request, from its first byte", .least = 0.05, .most = 3600, .shown = own_default<&Options::header_timeout_s>},
+    {.name = "body-timeout-s", .value = "<s>", .group = Group::access, .field = &Options::body_timeout_s, .commands = kServe,
+     .help = "without progress in its body (408)", .least = 0.05, .most = 3600, .shown = own_default<&Options::body_timeout_s>},
+    {.name = "idle-timeout-s", .value = "<s>", .group = Group::access, .field = &Options::idle_timeout_s, .commands = kServe,
+     .help = "between two requests of a connection", .least = 0.05, .most = 86400, .shown = own_default<&Options::idle_timeout_s>},
+    {.name = "write-timeout-s", .value = "<s>", .group = Group::access, .field = &Options::write_timeout_s, .commands = kServe,
+     .help = "that a client may leave its answer unread; then it is cancelled", .least = 0.05, .most = 3600, .shown = own_default<&Options::write_timeout_s>},
+    {.name = "strict", .group = Group::access, .field = &Options::strict, .commands = kServe,
+     .help = "refuse request fields that are not known (400) instead of naming them\nin a header of the answer"},
+    {.name = "drain-seconds", .value = "<s>", .group = Group::access, .field = &Options::drain_seconds, .commands = kServe,
+     .help = "after SIGTERM running answers may take that long; a second one ends\nat once", .least = 0, .most = 86400, .shown = own_default<&Options::drain_seconds>},
+
     {.name = "temperature", .value = "<t>", .group = Group::sampling, .field = &Options::temperature,
      .commands = kGenerate, .help = "0: always the most likely token. Higher: more variety", .least = 0, .most = 100,
      .shown = own_default<&Options::temperature>},
@@ -226,22 +273,29 @@ const auto kTable = std::to_array<OptionRow>({
     {.name = "jsonl", .group = Group::output, .field = &Options::jsonl, .commands = kTokenize | kDetokenize | kTemplate,
      .help = "one JSON object per line of standard input, one per line of output"},
 
+    {.name = "metrics-prefix", .value = "<text>", .group = Group::output, .field = &Options::metrics_prefix, .commands = kServe,
+     .help = "in front of each metric's name; vllm: for boards that expect vLLM's", .choices = "", .shown = own_default<&Options::metrics_prefix>},
+    {.name = "log-json", .group = Group::output, .field = &Options::log_json, .commands = kServe,
+     .help = "events as one JSON object a line"},
+    {.name = "log-prompts", .group = Group::output, .field = &Options::log_prompts, .commands = kServe,
+     .help = "requests' bodies in the log, too"},
+
     {.name = "kv", .value = "<format>", .group = Group::memory, .field = &Options::kv, .commands = kCompute | kInspect,
      .help = "format of the KV cache: f32, f16, bf16 or int8", .choices = "f32|f16|bf16|int8", .shown = own_default<&Options::kv>},
     {.name = "block-tokens", .value = "<n>", .group = Group::memory, .field = &Options::block_tokens,
      .commands = kCompute | kInspect, .help = "tokens per block of the KV cache; results do not depend on it",
      .choices = "8|16|32|64|128|256", .shown = own_default<&Options::block_tokens>},
-    {.name = "kv-memory", .value = "<size>", .group = Group::memory, .field = &Options::kv_memory, .commands = kGenerate | kBench,
+    {.name = "kv-memory", .value = "<size>", .group = Group::memory, .field = &Options::kv_memory, .commands = kGenerate | kBench | kServe,
      .help = "room for keys and values: 4GiB, 500MB, or 30% of what is free after\nthe weights", .check = memory_amount_check,
      .shown = kv_memory_default},
-    {.name = "kv-disk", .value = "<folder>", .group = Group::memory, .field = &Options::kv_disk, .commands = kGenerate,
+    {.name = "kv-disk", .value = "<folder>", .group = Group::memory, .field = &Options::kv_disk, .commands = kGenerate | kServe,
      .help = "keep keys and values of prompts there, also after the end: a later\ncall whose prompt starts alike need not compute them",
      .shown = [](Command) { return "nowhere"s; }},
-    {.name = "kv-disk-size", .value = "<size>", .group = Group::memory, .field = &Options::kv_disk_size, .commands = kGenerate,
+    {.name = "kv-disk-size", .value = "<size>", .group = Group::memory, .field = &Options::kv_disk_size, .commands = kGenerate | kServe,
      .help = "room in that folder; the least recently used is removed", .check = byte_size_check,
      .shown = own_default<&Options::kv_disk_size>},
     {.name = "context", .value = "<tokens>", .group = Group::memory, .field = &Options::context,
-     .commands = kGenerate | kInspect, .help = "room for prompt plus answer", .least = 1, .most = 1 << 30,
+     .commands = kGenerate | kInspect | kServe, .help = "room for prompt plus answer", .least = 1, .most = 1 << 30,
      .shown = context_default},
 
     {.name = "threads", .value = "<n>", .group = Group::speed, .field = &Options::threads, .commands = kCompute | kInspect,
@@ -251,15 +305,17 @@ const auto kTable = std::to_array<OptionRow>({
      .help = "kernels of this instruction set and those it is built on: generic,\navx2, avx_vnni, avx512, avx512_bf16, amx, neon or neon_i8mm; the\nCPU must have it",
      .choices = "generic|avx2|avx_vnni|avx512|avx512_bf16|amx|neon|neon_i8mm", .shown = isa_default},
     {.name = "chunk", .value = "<tokens>", .group = Group::speed, .field = &Options::chunk,
-     .commands = kGenerate | kLogits | kPerplexity,
+     .commands = kGenerate | kLogits | kPerplexity | kServe,
      .help = "tokens per step at most: long prompts run in chunks of it; results\ndo not depend on it", .least = 1,
      .most = 4096, .shown = own_default<&Options::chunk>},
 
     {.name = "max-step-ms", .value = "<ms>", .group = Group::speed, .field = &Options::max_step_ms,
-     .commands = kGenerate | kBench,
+     .commands = kGenerate | kBench | kServe,
      .help = "milliseconds that a step may take: long prompts run in chunks that fit\nbeside the streams. Less: smoother streams, slower prompts. bench\nwithout a mode has no bound",
      .least = 0, .most = 1e6, .shown = max_step_default},
-    {.name = "schedule", .value = "<name>", .group = Group::speed, .field = &Options::schedule, .commands = kRun | kLogits,
+    {.name = "io-threads", .value = "<n>", .group = Group::speed, .field = &Options::io_threads, .commands = kServe,
+     .help = "threads that talk to clients", .least = 1, .most = 64, .shown = own_default<&Options::io_threads>},
+    {.name = "schedule", .value = "<name>", .group = Group::speed, .field = &Options::schedule, .commands = kRun | kLogits | kServe,
      .help = "who runs beside whom: serial, one after the other; static, a batch\nuntil all of it have ended; mixed, whoever fits joins any step.\nResults do not depend on it",
      .choices = "serial|static|mixed", .shown = own_default<&Options::schedule>},
 
@@ -311,6 +367,8 @@ std::string_view heading(Group group) {
   switch (group) {
     case Group::what: return "What to do";
     case Group::load: return "The load of bench serve";
+    case Group::listen: return "Where it listens";
+    case Group::access: return "Who may ask, and how much";
     case Group::sampling: return "How tokens are chosen";
     case Group::output: return "Output";
     case Group::memory: return "Memory";
@@ -331,8 +389,9 @@ std::vector<const OptionRow*> rows_of(Command command) {
 
 Options defaults_of(Command command) {
   Options options;
-  if (command != Command::bench) options.max_step_ms = 0;  // one client waits: nobody else's stream could stall
+  if (command != Command::bench && command != Command::serve) options.max_step_ms = 0;  // one client waits: nobody else's stream could stall
   if (command == Command::chat) options.temperature = 0.7, options.max_tokens = -1;
+  if (command == Command::serve) options.kv_memory = "50%", options.log_level = "info";
   return options;
 }
 

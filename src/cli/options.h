@@ -11,7 +11,7 @@
 
 namespace millrace::cli {
 
-enum class Command { run, chat, bench, inspect, tokenize, detokenize, logits, perplexity, template_, fetch };
+enum class Command { run, chat, bench, inspect, tokenize, detokenize, logits, perplexity, template_, fetch, serve };
 
 /// A context that has to be reserved before its need is known (chat, run -n -1) is no longer than this by default.
 inline constexpr int kContextCap = 8192;
@@ -79,6 +79,29 @@ struct Options {
   std::string trace;  // bench: a file of requests; "": one that the bench makes
   std::string messages;
   std::string now;
+
+  // serve
+  std::string host = "127.0.0.1";
+  std::int64_t port = 8080;  // 0: a free one
+  std::string unix_socket;   // beside host and port
+  std::int64_t metrics_port = -1;  // -1: /metrics is at the main port
+  std::string tls_cert, tls_key;   // PEM files; "": plain
+  std::string api_keys;            // a file
+  std::vector<std::string> accept_keys;  // --api-key
+  std::string cors;                // an origin or *
+  std::vector<std::string> served_model_name;
+  bool strict = false;
+  std::string metrics_prefix = "millrace_";
+  std::int64_t max_running = 64;
+  std::int64_t max_queued_requests = 1024;
+  std::int64_t max_queued_tokens = 1 << 20;
+  double drain_seconds = 10;
+  std::string max_body = "16MiB";
+  std::int64_t max_connections = 16384;
+  double header_timeout_s = 10, body_timeout_s = 30, idle_timeout_s = 75, write_timeout_s = 30;
+  std::int64_t io_threads = 1;
+  bool log_json = false;
+  bool log_prompts = false;
 
   std::string log_level = "warn";
 };

@@ -100,10 +100,11 @@ Result<Need> within_memory(const ModelBundle& bundle, const model::ModelConfig& 
   return need;
 }
 
-Result<std::unique_ptr<model::Model>> load_weights(const ModelBundle& bundle, const model::ModelConfig& config, const Options& options, const Need& need) {
+Result<std::unique_ptr<model::Model>> load_weights(const ModelBundle& bundle, const model::ModelConfig& config, const Options& options, const Need& need,
+                                                   const std::function<void(double)>& progress) {
   MILLRACE_TRY(load, load_options(options, need));
   ProgressBar bar("loading");
-  load.progress = [&bar](double share) { bar.show(share); };
+  load.progress = [&](double share) { progress ? progress(share) : bar.show(share); };
   auto model = model::load_model(*bundle.source, config, load);
   if (!model) return std::move(model).error().in(fmt::format("loading '{}'", bundle.path));
   return model;
@@ -113,6 +114,8 @@ engine::EngineOptions engine_options(const Need& need) {
   engine::EngineOptions options;
   options.step_tokens = need.step_tokens;
   options.max_running = need.max_running;
+  options.max_queued = need.max_queued;
+  options.max_queued_tokens = need.max_queued_tokens;
   options.prefix_sharing = need.prefix_sharing;
   options.schedule = need.schedule;
   options.max_step_us = need.max_step_us;

@@ -4,6 +4,7 @@
 // goes through here.
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 
 #include "base/result.h"
@@ -23,6 +24,8 @@ struct Need {
   int step_tokens = 512;
   int step_outputs = 64;  // rows that come back from one step
   int max_running = 64;
+  int max_queued = 1024;
+  std::int64_t max_queued_tokens = 1 << 20;
   bool prefix_sharing = true;
   sched::Schedule schedule = sched::Schedule::mixed;
   Microseconds max_step_us = 0;  // 0: no bound
@@ -61,8 +64,9 @@ Result<MemoryLedger> ledger_of(const ModelBundle& bundle, const model::ModelConf
 /// Errors: exhausted when it does not fit, with the numbers.
 Result<Need> within_memory(const ModelBundle& bundle, const model::ModelConfig& config, const Options& options, Need need);
 
-/// With a progress bar on a terminal.
-Result<std::unique_ptr<model::Model>> load_weights(const ModelBundle& bundle, const model::ModelConfig& config, const Options& options, const Need& need);
+/// With a progress bar on a terminal, or telling `progress` the share that is done, any thread, one at a time.
+Result<std::unique_ptr<model::Model>> load_weights(const ModelBundle& bundle, const model::ModelConfig& config, const Options& options, const Need& need,
+                                                   const std::function<void(double)>& progress = nullptr);
 
 /// Errors: those of engine::KvDisk::open.
 Result<Session> start_engine(ModelBundle bundle, const model::ModelConfig& config, const Options& options, std::unique_ptr<model::Model> model, const Need& need);

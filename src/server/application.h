@@ -22,6 +22,8 @@
 
 namespace millrace::server {
 
+struct Route;
+
 class Application {
  public:
   /// Reads the keys and listens; accepts nothing before start(). Errors: those of ApiKeys and HttpServer::listen.
@@ -59,12 +61,15 @@ class Application {
   const HttpServer& http() const { return *http_; }
 
  private:
-  explicit Application(ServerConfig config);
-  void handle(ExchangePtr exchange, bool metrics_port);
+  enum class Port { all, metrics };
+
+  Application(ServerConfig config, std::unique_ptr<ApiKeys> keys);
+  bool serves(const Route& route, Port port) const;
+  void handle(ExchangePtr exchange, Port port);
 
   const ServerConfig config_;
   ServerMetrics metrics_;
-  ApiKeys keys_;
+  std::unique_ptr<ApiKeys> keys_;
   RateLimits rate_limits_;
   RequestRecords records_;
   ResponseStore responses_;

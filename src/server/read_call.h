@@ -17,7 +17,8 @@ RequestContext context_of(const Call& call);
 /// Names them in a header of the answer and counts them.
 void note_unknown_fields(Call& call, const RequestContext& context);
 
-/// Answers with the error and tells the record why.
+/// Answers with the error and tells the record why, in a word.
 void refuse(Call& call, const Error& error, Dialect dialect);
+void refuse(Call& call, const ApiError& error, Dialect dialect, std::string_view reason);
 
 }  // namespace millrace::server

@@ -20,6 +20,7 @@ struct Route {
   bool open = false;        // needs no key
   bool needs_model = true;  // 503 while it is loading
   bool on_pool = false;     // else on the connection's thread
+  bool counted = false;     // against a tenant's requests per minute
   std::string_view what;    // one line
 };
 

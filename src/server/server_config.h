@@ -25,8 +25,10 @@ struct ServerConfig {
   std::string metrics_prefix = "millrace_";
   bool log_prompts = false;
   Microseconds max_step_us = 0;       // what /ready measures by
+  std::string version;
+  std::vector<Header> build;          // labels of the metric build_info: version, isa ...
 
-  int max_stored_responses = 1024;    // of /v1/responses
+  std::size_t max_stored_responses = 1024;    // of /v1/responses
   std::size_t max_stored_bytes = 64 << 20;
 };
 

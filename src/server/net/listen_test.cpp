@@ -1,7 +1,10 @@
 // Where a server listens, and what it says when it cannot.
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+
+#include <ctime>
 
 #include "base/testing/scratch_folder.h"
 #include "server/net/testing/raw_client.h"
@@ -117,6 +120,26 @@ TEST(Listen, TakesADescriptorThatListens) {
   TestServer server(HttpServerOptions{.at = {{.descriptor = fd}, {}}});
   EXPECT_EQ(RawClient(server.address(0)).ask(kGetEcho)->status, 200);
   EXPECT_EQ(RawClient(server.address(1)).ask(kGetEcho)->status, 200);
+}
+
+TEST(Listen, WithoutDescriptorsItWaitsAndDoesNotSpin) {
+  TestServer server;
+  ASSERT_EQ(RawClient(server.address()).ask(kGetEcho)->status, 200);
+  ASSERT_TRUE(server.server().wait_until_idle(2s));
+  rlimit limit{};
+  ::getrlimit(RLIMIT_NOFILE, &limit);
+  const int next = ::dup(0);
+  ::close(next);
+  const rlimit one_more{static_cast<rlim_t>(next) + 1, limit.rlim_max};
+  ::setrlimit(RLIMIT_NOFILE, &one_more);
+  RawClient client(server.address());  // takes the last one
+  ASSERT_TRUE(client.connected());
+  client.send(kGetEcho);
+  const std::clock_t before = std::clock();  // CPU time of the process
+  EXPECT_TRUE(client.silent_for(400ms));
+  EXPECT_LT(std::clock() - before, CLOCKS_PER_SEC / 10);
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+  EXPECT_EQ(client.read_response()->status, 200);
 }
 
 }  // namespace

@@ -1,0 +1,163 @@
+// serve: listens first, loads beside that, serves until a signal. SIGTERM or SIGINT drains and ends with 0, a second one
+// ends at once; SIGHUP reads keys and certificate again.
+
+#include <pthread.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <future>
+#include <string>
+#include <thread>
+
+#include "base/log.h"
+#include "cli/byte_size.h"
+#include "cli/commands.h"
+#include "cli/serve_model.h"
+#include "cli/service_manager.h"
+#include "cli/version.h"
+#include "server/application.h"
+
+namespace millrace::cli {
+namespace {
+
+using namespace std::chrono_literals;
+using Clock = std::chrono::steady_clock;
+
+constexpr auto kSending = 2s;  // for clients to take what was written when all answers have ended
+
+std::chrono::milliseconds ms(double seconds) { return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000)); }
+
+/// The signals that end or change a server, read by waiting for them: they are blocked in every thread, so that no system
+/// call of another is interrupted. Made before any thread is.
+class Signals {
+ public:
+  Signals() {
+    sigemptyset(&set_);
+    for (const int signal : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&set_, signal);
+    pthread_sigmask(SIG_BLOCK, &set_, nullptr);
+  }
+
+  /// The next one, or 0 after `timeout`.
+  int wait(std::chrono::milliseconds timeout) const {
+    const timespec limit{timeout.count() / 1000, timeout.count() % 1000 * 1'000'000};
+    const int signal = sigtimedwait(&set_, nullptr, &limit);
+    return signal > 0 ? signal : 0;
+  }
+
+  /// The next one.
+  int wait() const {
+    for (;;)
+      if (const int signal = sigwaitinfo(&set_, nullptr); signal > 0) return signal;
+  }
+
+ private:
+  sigset_t set_{};
+};
+
+Result<server::ServerConfig> server_config(const Options& options) {
+  server::ServerConfig config;
+  if (options.tls_cert.empty() != options.tls_key.empty())
+    return error(Code::invalid_argument, "--tls-cert and --tls-key belong together, only {} is given", options.tls_cert.empty() ? "--tls-key" : "--tls-cert");
+  const bool tls = !options.tls_cert.empty();
+  MILLRACE_TRY(inherited, inherited_descriptors());
+  for (const int descriptor : inherited) config.at.push_back({.descriptor = descriptor, .tls = tls});
+  if (inherited.empty()) config.at.push_back({.host = options.host, .port = static_cast<int>(options.port), .tls = tls});
+  if (!options.unix_socket.empty()) config.at.push_back({.unix_path = options.unix_socket});
+  if (options.metrics_port >= 0) config.metrics_at = server::ListenAt{.host = options.host, .port = static_cast<int>(options.metrics_port)};
+  config.tls = {options.tls_cert, options.tls_key};
+  MILLRACE_TRY(body_bytes, parse_byte_size(options.max_body));
+  config.limits.body_bytes = static_cast<std::size_t>(body_bytes);
+  config.limits.max_connections = static_cast<std::size_t>(options.max_connections);
+  config.limits.header_timeout = ms(options.header_timeout_s);
+  config.limits.body_timeout = ms(options.body_timeout_s);
+  config.limits.idle_timeout = ms(options.idle_timeout_s);
+  config.limits.write_timeout = ms(options.write_timeout_s);
+  config.io_threads = static_cast<int>(options.io_threads);
+  config.api_keys_file = options.api_keys;
+  config.api_keys = options.accept_keys;
+  config.cors_origin = options.cors;
+  config.strict = options.strict;
+  config.metrics_prefix = options.metrics_prefix;
+  config.log_prompts = options.log_prompts;
+  config.max_step_us = max_step_us(options);
+  MILLRACE_TRY(isa, isa_of(options));
+  config.version = kVersion;
+  config.build = {{"version", std::string(kVersion)}, {"isa", std::string(kernels::to_string(isa))}};
+  return config;
+}
+
+[[noreturn]] void leave_at_once(int status) {
+  std::fflush(nullptr);
+  std::_Exit(status);
+}
+
+/// Waits for the loader; a signal ends the program: nothing has been promised to anybody yet.
+Result<std::unique_ptr<LoadedModel>> wait_for_model(std::future<Result<std::unique_ptr<LoadedModel>>>& loading, const Signals& signals, server::Application& application) {
+  while (loading.wait_for(0s) != std::future_status::ready) {
+    const int signal = signals.wait(20ms);
+    if (signal == SIGHUP) {
+      if (const auto reloaded = application.reload(); !reloaded) log_error("reload failed", {{"because", reloaded.error().message}});
+    } else if (signal != 0) {
+      log_info("stopped", {{"while", "loading"}});
+      leave_at_once(0);
+    }
+  }
+  return loading.get();
+}
+
+/// Running answers finish, at most `patience`. A second signal leaves at once.
+void drain(server::Application& application, engine::Engine& engine, const Signals& signals, std::chrono::milliseconds patience) {
+  const auto begun = Clock::now();
+  log_info("draining", {{"running", engine.metrics().running.value()}, {"waiting", engine.metrics().waiting.value()}, {"seconds", patience.count() / 1000.0}});
+  notify_service_manager("STOPPING=1");
+  application.drain();
+  auto cut = std::async(std::launch::async, [&] { return engine.drain(patience); });
+  while (cut.wait_for(0s) != std::future_status::ready)
+    if (const int signal = signals.wait(10ms); signal == SIGTERM || signal == SIGINT) leave_at_once(0);
+  const int n_cut = cut.get();
+  for (const auto until = Clock::now() + kSending; Clock::now() < until && !application.wait_until_sent(10ms);)
+    if (const int signal = signals.wait(0ms); signal == SIGTERM || signal == SIGINT) leave_at_once(0);
+  log_info("stopped", {{"cut", n_cut}, {"seconds", std::chrono::duration<double>(Clock::now() - begun).count()}});
+}
+
+}  // namespace
+
+Result<int> run_serve(const Options& options) {
+  const Microseconds begun_us = now_us();
+  set_log_json(options.log_json);
+  const Signals signals;
+  MILLRACE_TRY(bundle, open_bundle(options.model));
+  MILLRACE_TRY(config, config_of(bundle));
+  MILLRACE_TRY(wanted, server_config(options));
+  MILLRACE_TRY(application, server::Application::open(wanted));
+  MILLRACE_TRY(need, serve_need(bundle, config, options));
+  for (const std::string& address : application->addresses())
+    std::fprintf(stderr, "listening on %s%s\n", address.starts_with("unix:") ? "" : options.tls_cert.empty() ? "http://" : "https://", address.c_str());
+  application->start();
+  notify_service_manager("STATUS=loading");
+
+  auto loading = std::async(std::launch::async, [&] {
+    return load_served_model(std::move(bundle), config, options, need, [&](double share) { application->loading(share); });
+  });
+  MILLRACE_TRY(loaded, wait_for_model(loading, signals, *application));
+  application->ready(std::shared_ptr<const server::ServedModel>(&loaded->served, [](auto*) {}));
+  log_info("ready", {{"model", loaded->served.names.front()}, {"context_tokens", loaded->served.context_tokens},
+                     {"kv_tokens", pool_tokens(loaded->session)}, {"seconds", static_cast<double>(now_us() - begun_us) / 1e6}});
+  notify_service_manager("READY=1\nSTATUS=serving");
+
+  for (int signal; (signal = signals.wait()) == SIGHUP;) {
+    const auto reloaded = application->reload();
+    if (reloaded) log_info("reloaded");
+    else log_error("reload failed", {{"because", reloaded.error().message}});
+  }
+  drain(*application, *loaded->session.engine, signals, ms(options.drain_seconds));
+  application->stop_work();
+  loaded->session.engine.reset();  // what it still has to say goes to connections that are there
+  application.reset();
+  return 0;
+}
+
+}  // namespace millrace::cli

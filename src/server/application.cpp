@@ -1,0 +1,186 @@
+#include "server/application.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "base/log.h"
+#include "server/api_error.h"
+#include "server/metrics_page.h"
+#include "server/recorded_exchange.h"
+#include "server/routes.h"
+
+namespace millrace::server {
+namespace {
+
+/// Bodies are JSON. What names no type is taken for it, and so is curl's own default for -d.
+bool may_be_json(const HttpRequest& request) {
+  const std::string* type = request.header("content-type");
+  return !type || type->empty() || type->find("json") != std::string::npos || type->starts_with("application/x-www-form-urlencoded");
+}
+
+ApiError not_ready(const ServerState& state) {
+  ApiError error{.status = 503, .retry_after_us = 1'000'000};
+  if (state.phase() == Phase::loading) error.message = fmt::format("the model is loading, {} % are done", state.percent()), error.code = "loading";
+  else error.message = "the server is stopping and takes no new requests", error.code = "stopping";
+  return error;
+}
+
+/// What a browser asks before it sends a request to another origin. It carries no key.
+HttpResponse preflight_response(const HttpRequest& request) {
+  HttpResponse response{.status = 204, .content_type = "", .headers = {}, .body = ""};
+  const std::string* wanted = request.header("access-control-request-headers");
+  response.headers = {{"access-control-allow-methods", "GET, HEAD, POST, DELETE, OPTIONS"},
+                      {"access-control-allow-headers", wanted && !wanted->empty() ? *wanted : "authorization, content-type, x-api-key, x-request-id"},
+                      {"access-control-max-age", "86400"}};
+  return response;
+}
+
+std::vector<Header> cors_headers(const std::string& origin) {
+  if (origin.empty()) return {};
+  std::vector<Header> headers = {{"access-control-allow-origin", origin}, {"access-control-expose-headers", "x-request-id, retry-after"}};
+  if (origin != "*") headers.push_back({"vary", "origin"});
+  return headers;
+}
+
+Dialect dialect_of(const HttpRequest& request, const Route* route) {
+  if (route) return route->dialect;
+  return request.header("anthropic-version") ? Dialect::anthropic : Dialect::openai;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Application>> Application::open(ServerConfig config) {
+  MILLRACE_TRY_VOID(check_metrics_prefix(config.metrics_prefix));
+  MILLRACE_TRY(keys, ApiKeys::open(config.api_keys_file, config.api_keys));
+  HttpServerOptions options;
+  options.at = config.at;
+  options.tls = config.tls;
+  options.limits = config.limits;
+  options.io_threads = config.io_threads;
+  options.refusal = [](int status, const std::string& message) { return error_response({.status = status, .message = message}, Dialect::openai); };
+  HttpServerOptions aside = options;
+  MILLRACE_TRY(http, HttpServer::listen(std::move(options)));
+  std::unique_ptr<Application> application(new Application(std::move(config), std::move(keys)));
+  application->http_ = std::move(http);
+  if (const auto& at = application->config_.metrics_at) {
+    aside.at = {*at};
+    aside.io_threads = 1;
+    MILLRACE_TRY(metrics_http, HttpServer::listen(std::move(aside)));
+    application->metrics_http_ = std::move(metrics_http);
+  }
+  return application;
+}
+
+Application::Application(ServerConfig config, std::unique_ptr<ApiKeys> keys)
+    : config_(std::move(config)),
+      keys_(std::move(keys)),
+      records_(metrics_, {.log_prompts = config_.log_prompts, .rate_limits = &rate_limits_}),
+      responses_({.responses = config_.max_stored_responses, .bytes = config_.max_stored_bytes}),
+      pool_(config_.pool_threads) {}
+
+Application::~Application() { stop_work(); }
+
+void Application::start() {
+  http_->start([this](ExchangePtr exchange) { handle(std::move(exchange), Port::all); });
+  if (metrics_http_) metrics_http_->start([this](ExchangePtr exchange) { handle(std::move(exchange), Port::metrics); });
+}
+
+std::vector<std::string> Application::addresses() const {
+  std::vector<std::string> all = http_->addresses();
+  if (metrics_http_)
+    for (const std::string& address : metrics_http_->addresses()) all.push_back(address + "/metrics");
+  return all;
+}
+
+void Application::loading(double share) { state_.loading(share); }
+
+void Application::ready(std::shared_ptr<const ServedModel> model) {
+  {
+    const std::lock_guard lock(model_mutex_);
+    model_ = std::move(model);
+  }
+  state_.ready();
+}
+
+std::shared_ptr<const ServedModel> Application::model() const {
+  const std::lock_guard lock(model_mutex_);
+  return model_;
+}
+
+Result<void> Application::reload() {
+  return keys_->reload();
+}
+
+void Application::drain() {
+  state_.drain();
+  http_->stop_accepting();
+}
+
+bool Application::wait_until_sent(std::chrono::milliseconds timeout) { return http_->wait_until_idle(timeout); }
+
+void Application::stop_work() {
+  pool_.stop();
+  const std::lock_guard lock(model_mutex_);
+  model_ = nullptr;
+}
+
+/// With --metrics-port, /metrics is there only, beside the probes.
+bool Application::serves(const Route& route, Port port) const {
+  if (port == Port::metrics) return route.path == "/metrics" || route.path == "/health" || route.path == "/ready";
+  return !config_.metrics_at || route.path != "/metrics";
+}
+
+/// On the connection's thread: who asks, what for, and whether it can be had now. In this order, so that each refusal is the
+/// first thing that is wrong: path, method, key, type, model, limits.
+void Application::handle(ExchangePtr exchange, Port port) {
+  const HttpRequest& request = exchange->request();
+  std::vector<Header> headers = cors_headers(config_.cors_origin);
+  if (request.method == "OPTIONS" && !config_.cors_origin.empty()) {
+    HttpResponse response = preflight_response(request);
+    std::ranges::move(headers, std::back_inserter(response.headers));
+    return exchange->respond(std::move(response));
+  }
+
+  Match found = match(request.method, request.path);
+  if (found.route && !serves(*found.route, port)) found = {};
+  const Route* route = found.route;
+  std::shared_ptr<const Tenant> tenant;
+  if (!route || route->open) tenant = std::make_shared<const Tenant>();  // anybody
+  else tenant = keys_->find(presented_key(request));
+
+  auto record = records_.begin(request, route ? route->path : "other", tenant ? *tenant : Tenant{.name = ""});
+  headers.push_back({"x-request-id", record->id()});
+  const Dialect dialect = dialect_of(request, route);
+  const auto refuse = [&](ApiError error, std::string_view reason, std::vector<Header> more = {}) {
+    record->refused(error.status, std::string(reason));
+    HttpResponse response = error_response(error, dialect);
+    std::ranges::move(more, std::back_inserter(response.headers));
+    RecordedExchange(std::move(exchange), record, std::move(headers)).respond(std::move(response));
+  };
+
+  if (!route && request.method == "OPTIONS") return refuse({.status = 405, .message = "cross-origin requests are off: --cors turns them on"}, "method", {{"allow", found.allowed}});
+  if (!route && !found.allowed.empty())
+    return refuse({.status = 405, .message = fmt::format("{} takes {}, not {}", request.path, found.allowed, request.method)}, "method", {{"allow", found.allowed}});
+  if (!route) return refuse({.status = 404, .message = fmt::format("there is no {} here", request.path), .code = "not_found"}, "not_found");
+  if (!tenant)
+    return refuse({.status = 401, .message = presented_key(request) ? "the API key is not known" : "an API key is needed: Authorization: Bearer KEY", .code = "invalid_api_key"},
+                  "unauthorized", {{"www-authenticate", "Bearer"}});
+  if (route->method == "POST" && !may_be_json(request))
+    return refuse({.status = 415, .message = fmt::format("content-type is '{}', expected application/json", *request.header("content-type"))}, "invalid");
+  Call call{nullptr, record, model(), this, std::move(found.parts)};
+  if (route->needs_model && (!call.model || state_.phase() != Phase::ready)) return refuse(not_ready(state_), "unavailable");
+  if (route->counted) {
+    RateLimits::Decision decision = rate_limits_.request(*tenant, now_us());
+    std::ranges::move(decision.headers, std::back_inserter(headers));
+    if (decision.refusal) return refuse(*decision.refusal, "rate_limit");
+  }
+
+  call.exchange = std::make_shared<RecordedExchange>(std::move(exchange), record, std::move(headers));
+  if (!route->on_pool) return route->endpoint(std::move(call));
+  pool_.post([endpoint = route->endpoint, call = std::move(call)]() mutable { endpoint(std::move(call)); });
+}
+
+}  // namespace millrace::server

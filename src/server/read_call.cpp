@@ -1,0 +1,67 @@
+#include "server/read_call.h"
+
+#include <algorithm>
+#include <ctime>
+#include <nlohmann/json.hpp>
+
+#include "server/application.h"
+#include "server/random_seed.h"
+
+namespace millrace::server {
+namespace {
+
+/// A word for refused_requests_total{reason}.
+std::string_view reason_of(const ApiError& error) {
+  if (error.status == 429) return "queue_full";
+  if (error.status == 404) return "not_found";
+  if (error.status >= 500) return "unavailable";
+  return error.code == "context_length_exceeded" ? "too_long" : "invalid";
+}
+
+}  // namespace
+
+Result<text::Json> read_body(const Call& call) {
+  MILLRACE_TRY(body, parse_body(call.exchange->request().body));
+  const auto model = body.find("model");
+  if (model == body.end() || model->is_null()) return body;
+  if (!model->is_string()) return field_error("model", "expected a string, got {}", dump(*model));
+  const auto& name = model->get_ref<const std::string&>();
+  const auto& names = call.model->names;
+  if (std::ranges::find(names, name) != names.end()) return body;
+  Error error = field_error("model", "'{}' is not served here, '{}' is", name, names.front());
+  error.code = Code::not_found;
+  return error;
+}
+
+RequestContext context_of(const Call& call) {
+  RequestContext context;
+  context.model = call.model.get();
+  context.tenant = &call.record->tenant();
+  context.id = call.record->id();
+  context.now_s = static_cast<std::int64_t>(std::time(nullptr));
+  context.strict = call.application->config().strict;
+  context.random_seed = random_seed();
+  return context;
+}
+
+void note_unknown_fields(Call& call, const RequestContext& context) {
+  if (context.unknown_fields.empty()) return;
+  std::string names;
+  for (const std::string& name : context.unknown_fields) {
+    names += (names.empty() ? "" : ", ") + name;
+    call.application->metrics().unknown_fields.add(name);
+  }
+  call.exchange->add_header({"x-millrace-unknown-fields", names});
+}
+
+void refuse(Call& call, const Error& error, Dialect dialect) {
+  const ApiError shown = to_api_error(error);
+  refuse(call, shown, dialect, reason_of(shown));
+}
+
+void refuse(Call& call, const ApiError& error, Dialect dialect, std::string_view reason) {
+  call.record->refused(error.status, std::string(reason));
+  call.exchange->respond(error_response(error, dialect));
+}
+
+}  // namespace millrace::server
