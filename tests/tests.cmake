@@ -14,3 +14,16 @@ foreach(file ${program_tests})
     set_tests_properties(cli_${name} PROPERTIES LABELS slow TIMEOUT 3000)
   endif()
 endforeach()
+
+# tests/clients/x_test.py is clients_x: real clients against a server, label `clients`. tests/packaging/x_test.py is
+# packaging_x: what is installed, and the service manager's side of a server. None for the sanitizer suites.
+file(GLOB service_tests CONFIGURE_DEPENDS tests/clients/*_test.py tests/packaging/*_test.py)
+foreach(file ${service_tests})
+  get_filename_component(name ${file} NAME_WE)
+  string(REGEX REPLACE "_test$" "" name ${name})
+  get_filename_component(folder ${file} DIRECTORY)
+  get_filename_component(folder ${folder} NAME)
+  add_test(NAME ${folder}_${name} COMMAND Python3::Interpreter ${file})
+  set_tests_properties(${folder}_${name} PROPERTIES TIMEOUT 900 SKIP_RETURN_CODE 77 LABELS "${folder};slow"
+    ENVIRONMENT "MILLRACE_BIN=$<TARGET_FILE:millrace>")
+endforeach()

@@ -3,7 +3,7 @@
 # of any server. Usage: tools/install.sh [build|ci]      ci: what the slower gates of .ci/run need, too
 set -eu
 
-packages="build-essential cmake ninja-build pkg-config ca-certificates python3 python3-pip python3-venv
+packages="build-essential cmake ninja-build pkg-config ca-certificates curl python3 python3-pip python3-venv
   nlohmann-json3-dev libcli11-dev libfmt-dev libspdlog-dev libssl-dev libboost-dev prometheus-cpp-dev libpcre2-dev libutf8proc-dev libxxhash-dev libhwloc-dev
   libsystemd-dev
   libgtest-dev libsimde-dev"

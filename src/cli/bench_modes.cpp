@@ -10,20 +10,21 @@
 namespace millrace::cli {
 namespace {
 
-enum class NeedsModel { yes, no };
+enum class Needs { nothing, model, url };
 
 struct BenchMode {
   std::string_view word;
-  NeedsModel needs_model = NeedsModel::yes;
+  Needs needs = Needs::model;
   Result<int> (*run)(const Options&) = nullptr;
 };
 
 constexpr auto kModes = std::to_array<BenchMode>({
-    {"", NeedsModel::yes, run_bench_speed},
-    {"kv", NeedsModel::no, run_bench_kv},
-    {"schedule", NeedsModel::yes, run_bench_schedule},
-    {"soak", NeedsModel::yes, run_bench_soak},
-    {"stall", NeedsModel::yes, run_bench_stall},
+    {"", Needs::model, run_bench_speed},
+    {"kv", Needs::nothing, run_bench_kv},
+    {"schedule", Needs::model, run_bench_schedule},
+    {"serve", Needs::url, run_bench_serve},
+    {"soak", Needs::model, run_bench_soak},
+    {"stall", Needs::model, run_bench_stall},
 });
 
 /// Whether "a|b" names exactly the modes that have a word, in their order.
@@ -45,8 +46,8 @@ static_assert(names_all(kBenchModeWords));
 Result<int> run_bench(const Options& options) {
   for (const BenchMode& mode : kModes) {
     if (mode.word != options.mode) continue;
-    if (options.model.empty() && mode.needs_model == NeedsModel::yes)
-      return error(Code::invalid_argument, "bench{}{} needs a model", mode.word.empty() ? "" : " ", mode.word);
+    if (options.model.empty() && mode.needs != Needs::nothing)
+      return error(Code::invalid_argument, "bench{}{} needs a {}", mode.word.empty() ? "" : " ", mode.word, mode.needs == Needs::url ? "URL" : "model");
     return mode.run(options);
   }
   check_failed(__FILE__, __LINE__, "mode has a row", "bench_modes.cpp");

@@ -11,11 +11,12 @@
 namespace millrace::cli {
 
 /// As the choices of an option row; in the order of the table.
-inline constexpr std::string_view kBenchModeWords = "kv|schedule|soak|stall";
+inline constexpr std::string_view kBenchModeWords = "kv|schedule|serve|soak|stall";
 
 Result<int> run_bench_speed(const Options& options);  // without a word
 Result<int> run_bench_kv(const Options& options);
 Result<int> run_bench_schedule(const Options& options);
+Result<int> run_bench_serve(const Options& options);
 Result<int> run_bench_soak(const Options& options);
 Result<int> run_bench_stall(const Options& options);
 

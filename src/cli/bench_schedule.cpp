@@ -18,6 +18,7 @@
 #include "cli/bench_modes.h"
 #include "cli/bench_requests.h"
 #include "cli/borrowed_runner.h"
+#include "cli/nearest_rank.h"
 #include "cli/output.h"
 #include "cli/session.h"
 #include "cli/trace.h"
@@ -45,13 +46,6 @@ struct Row {
 constexpr std::array<const char*, 5> kCauses = {"host", "slots", "schedule", "blocks", "prefill"};
 
 double seconds(std::uint64_t us) { return static_cast<double>(us) / 1e6; }
-
-/// Nearest rank. `values` not empty.
-double percentile(std::vector<double>& values, double p) {
-  std::ranges::sort(values);
-  const double rank = std::ceil(p / 100 * static_cast<double>(values.size()));
-  return values[static_cast<std::size_t>(std::max(rank, 1.0)) - 1];
-}
 
 class ScheduleBench {
  public:
@@ -101,13 +95,14 @@ class ScheduleBench {
         gaps.push_back(seconds(static_cast<std::uint64_t>(event.tokens[i].at_us - event.tokens[i - 1].at_us)));
     }
     if (gaps.empty()) gaps.push_back(0);
+    std::ranges::sort(ttfts), std::ranges::sort(gaps);
 
     const engine::EngineMetrics& m = engine.metrics();
     Row row{.schedule = std::string(name)};
     row.makespan_s = seconds(static_cast<std::uint64_t>(ended_us - begun_us));
     row.tokens_per_s = new_tokens / row.makespan_s;
-    row.ttft_p50_s = percentile(ttfts, 50), row.ttft_p99_s = percentile(ttfts, 99);
-    row.gap_p99_s = percentile(gaps, 99), row.gap_max_s = gaps.back();
+    row.ttft_p50_s = nearest_rank(ttfts, 50), row.ttft_p99_s = nearest_rank(ttfts, 99);
+    row.gap_p99_s = nearest_rank(gaps, 99), row.gap_max_s = gaps.back();
     row.utilisation = static_cast<double>(m.busy_us.value()) / static_cast<double>(std::max<std::uint64_t>(m.open_us.value(), 1));
     row.padding_waste = static_cast<double>(m.idle_slot_steps_total.value()) / static_cast<double>(std::max<std::uint64_t>(m.slot_steps_total.value(), 1));
     row.steps = m.steps_total.value(), row.mixed_steps = m.mixed_steps_total.value();

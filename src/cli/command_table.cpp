@@ -23,7 +23,7 @@ constexpr auto kCommands = std::to_array<CommandInfo>({
      "millrace chat smollm2-135m-instruct\n"
      "millrace chat model.gguf --system \"Answer in one sentence.\" --temperature 0",
      run_chat},
-    {Command::bench, "bench", "Measure a model's speed beside what this machine could reach.",
+    {Command::bench, "bench", "Measure a model's speed beside what this machine could reach, or a server.",
      "Prefill of 512 tokens and decode of 1, 8 and 32 streams with 128-token prompts, medians of three. The roof is\n"
      "measured in the same run: memory reads, INT8, BF16 and f32 arithmetic. roof_share is the share of the roof that\n"
      "bounds the row.\n\n"
@@ -32,6 +32,11 @@ constexpr auto kCommands = std::to_array<CommandInfo>({
      "time in which a request is open. padding_waste: slots of a static batch whose sequence has ended, of all.\n\n"
      "bench stall lets three streams decode, then a prompt of 4000 tokens arrive: the largest gap between two tokens, and\n"
      "the prompt's first token beside the time that it takes alone.\n\n"
+     "bench serve sends a load to a server that speaks the OpenAI API over http, this one or another, and prints what the\n"
+     "clients saw. TTFT: from sending to the first chunk with text. TPOT: from there to the last text, for each further\n"
+     "token. gap: between two chunks with text of one answer. e2e: to the stream's end. late: how much after its time a\n"
+     "request was sent. goodput: answers that keep all SLOs, of all that ended. Percentiles are exact. Ctrl-C prints what\n"
+     "there is so far.\n\n"
      "bench soak runs random requests in a KV cache that holds four of the longest: waves of arrivals, cancels, deadlines,\n"
      "priorities, several answers. It fails when a request or a block is not accounted for at the end, or when a text that\n"
      "is asked for again and again changes; the memory of the process is printed at each tenth of the time.\n\n"
@@ -42,6 +47,9 @@ constexpr auto kCommands = std::to_array<CommandInfo>({
      "millrace bench model.gguf --json\n"
      "millrace bench schedule smollm2-135m-instruct --trace chat.jsonl\n"
      "millrace bench stall smollm2-135m-instruct --max-step-ms 50\n"
+     "millrace bench serve http://127.0.0.1:8080 --concurrency 32 --requests 500\n"
+     "millrace bench serve http://127.0.0.1:8080 --rate 4 --burst 2 --duration 60 --ttft-slo-ms 500 --tpot-slo-ms 50\n"
+     "millrace bench serve http://127.0.0.1:8080 --scenario mixed --rate 16 --json\n"
      "millrace bench soak smollm2-135m-instruct --minutes 30 --threads 1\n"
      "millrace bench kv model.gguf --trace requests.jsonl --json\n"
      "millrace bench kv model.gguf --sweep --no-cache",

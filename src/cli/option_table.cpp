@@ -8,6 +8,7 @@
 
 #include "cli/bench_modes.h"
 #include "cli/byte_size.h"
+#include "cli/load_plan.h"
 #include "device/topology.h"
 
 namespace millrace::cli {
@@ -36,8 +37,12 @@ std::string context_default(Command command) {
   return command == Command::run ? "what the prompts need" : "the model's, at most " + std::to_string(kContextCap);
 }
 std::string windows_default(Command) { return "all whole ones"; }
-std::string speed_default(Command) { return "so that work waits"; }
+std::string speed_default(Command) { return "so that work waits; serve: 1"; }
 std::string max_step_default(Command command) { return command == Command::bench ? "100" : "0: no bound"; }
+std::string requests_default(Command) { return "100; with --duration no bound"; }
+std::string concurrency_default(Command) { return "8; with arrivals no bound"; }
+std::string rate_default(Command) { return "as there is room"; }
+std::string slo_default(Command) { return "none"; }
 std::string trace_default(Command) { return "made from a seed"; }
 std::string kv_memory_default(Command command) {
   return command == Command::chat ? "what --context needs" : command == Command::bench ? "what it measures" : "what the prompts need";
@@ -46,6 +51,11 @@ std::string now_default(Command) { return "the clock's"; }
 
 std::string memory_amount_check(const std::string& text) {
   const auto parsed = parse_memory_amount(text);
+  return parsed ? "" : parsed.error().message;
+}
+
+std::string lengths_check(const std::string& text) {
+  const auto parsed = parse_lengths(text);
   return parsed ? "" : parsed.error().message;
 }
 
@@ -60,12 +70,15 @@ constexpr std::string_view kModelHelp = "a .gguf file (the first of a split set 
 // Order: positionals, then groups as --help prints them.
 const auto kTable = std::to_array<OptionRow>({
     {.name = "mode", .value = "<mode>", .field = &Options::mode, .commands = kBench,
-     .help = "kv: what paging and sharing gain of the KV cache's bytes;\nschedule: serial, static and mixed on one trace; soak: random load\nin a tiny KV cache; stall: streams beside a prompt of 4000 tokens.\nWithout one: the model's speed",
+     .help = "kv: what paging and sharing gain of the KV cache's bytes;\nschedule: serial, static and mixed on one trace; serve: what the\nclients of a server see; soak: random load in a tiny KV cache; stall:\nstreams beside a prompt of 4000 tokens. Without one: the model's speed",
      .choices = kBenchModeWords, .place = Place::positional},
     {.name = "model", .value = "<model>", .field = &Options::model,
      .commands = kAll & ~(kBench | kInspect | kFetch | kTemplate), .help = kModelHelp, .place = Place::positional,
      .presence = Presence::required},
-    {.name = "model", .value = "<model>", .field = &Options::model, .commands = kBench | kInspect, .help = kModelHelp,
+    {.name = "model", .value = "<model>", .field = &Options::model, .commands = kBench,
+     .help = "a .gguf file (the first of a split set stands for all), a folder with\nconfig.json, or a name that `millrace fetch` knows; serve: the URL of a\nserver that speaks the OpenAI API, http://127.0.0.1:8080",
+     .place = Place::positional},
+    {.name = "model", .value = "<model>", .field = &Options::model, .commands = kInspect, .help = kModelHelp,
      .place = Place::positional},
     {.name = "model", .value = "<model>", .field = &Options::model, .commands = kTemplate,
      .help = "a .jinja file, or a model as elsewhere", .place = Place::positional, .presence = Presence::required},
@@ -108,14 +121,14 @@ const auto kTable = std::to_array<OptionRow>({
     {.name = "long", .field = &Options::long_context, .commands = kBench,
      .help = "also prefill of 4096 tokens and decode behind 8192"},
     {.name = "trace", .value = "<file>", .field = &Options::trace, .commands = kBench,
-     .help = "kv, schedule: the requests, one JSON object a line: arrival_s, prompt_tokens,\nnew_tokens, prefix_group, prefix_tokens, tenant",
+     .help = "kv, schedule, serve: the requests, one JSON object a line: arrival_s,\nprompt_tokens, new_tokens, prefix_group, prefix_tokens, tenant",
      .shown = trace_default},
     {.name = "sweep", .field = &Options::sweep, .commands = kBench,
      .help = "kv: also with blocks of 8 to 256 tokens; the speed of attention is\nmeasured when a model is given"},
     {.name = "no-cache", .field = &Options::no_cache, .commands = kBench,
      .help = "kv: also what 1000 tokens behind a prompt of 1000 cost without any\ncache; needs a model"},
     {.name = "speed", .value = "<x>", .field = &Options::speed, .commands = kBench,
-     .help = "schedule: requests arrive x times as fast as the trace says", .least = 0, .most = 1e6, .shown = speed_default},
+     .help = "schedule, serve: arrivals, x times as fast as in the trace", .least = 0, .most = 1e6, .shown = speed_default},
     {.name = "minutes", .value = "<n>", .field = &Options::minutes, .commands = kBench, .help = "soak: how long", .least = 0.01,
      .most = 1e5, .shown = own_default<&Options::minutes>},
     {.name = "special", .field = &Options::special, .commands = kTokenize,
@@ -127,6 +140,59 @@ const auto kTable = std::to_array<OptionRow>({
      .help = "the messages, [{\"role\": ..., \"content\": ...}, ...], or an object\nwith all variables"},
     {.name = "now", .value = "<time>", .field = &Options::now, .commands = kTemplate,
      .help = "what strftime_now sees: 2026-11-29T12:34:56", .shown = now_default},
+
+    {.name = "scenario", .value = "<name>", .group = Group::load, .field = &Options::scenario, .commands = kBench,
+     .help = "stall: 3 streams, then a prompt of 4000 words; shared: 24 requests, 8 at\na time, behind one system prompt of 1000 words; mixed: 32 requests, 2 a\nsecond, long-tailed lengths. --prompt-words (stall, mixed: the longest),\n--prefix-words (shared) and --rate (mixed) replace theirs",
+     .choices = kLoadScenarios},
+    {.name = "requests", .value = "<n>", .group = Group::load, .field = &Options::requests, .commands = kBench,
+     .help = "how many are sent", .least = 0, .most = 1e9, .shown = requests_default},
+    {.name = "duration", .value = "<s>", .group = Group::load, .field = &Options::duration_s, .commands = kBench,
+     .help = "seconds after which none is sent; those that run are waited for", .least = 0, .most = 1e6,
+     .shown = [](Command) { return "no bound"s; }},
+    {.name = "concurrency", .value = "<n>", .group = Group::load, .field = &Options::concurrency, .commands = kBench,
+     .help = "requests at a time at most; one that is due waits for room", .least = 0, .most = 1e5, .shown = concurrency_default},
+    {.name = "rate", .value = "<r>", .group = Group::load, .field = &Options::rate, .commands = kBench,
+     .help = "requests a second, sent whether or not others are answered", .least = 0, .most = 1e6, .shown = rate_default},
+    {.name = "arrivals", .value = "<name>", .group = Group::load, .field = &Options::arrivals, .commands = kBench,
+     .help = "of --rate: poisson, or even", .choices = "poisson|even", .shown = own_default<&Options::arrivals>},
+    {.name = "burst", .value = "<k>", .group = Group::load, .field = &Options::burst, .commands = kBench,
+     .help = "k requests arrive together, at the same rate", .least = 1, .most = 1e6, .shown = own_default<&Options::burst>},
+    {.name = "prompt-words", .value = "<lengths>", .group = Group::load, .field = &Options::prompt_words, .commands = kBench,
+     .help = "words of a prompt, each about a token: 128, uniform:16:512,\nlognormal:MEDIAN:SPREAD or lognormal:MEDIAN:SPREAD:LEAST:MOST", .check = lengths_check,
+     .shown = [](Command) { return "128"s; }},
+    {.name = "answer-tokens", .value = "<lengths>", .group = Group::load, .field = &Options::answer_tokens, .commands = kBench,
+     .help = "tokens of an answer, in the same way", .check = lengths_check, .shown = [](Command) { return "64"s; }},
+    {.name = "prefix-words", .value = "<n>", .group = Group::load, .field = &Options::prefix_words, .commands = kBench,
+     .help = "words that all prompts of a group begin with (chat: a system message)", .least = 0, .most = 1 << 20,
+     .shown = own_default<&Options::prefix_words>},
+    {.name = "prefix-groups", .value = "<n>", .group = Group::load, .field = &Options::prefix_groups, .commands = kBench,
+     .help = "how many such groups; each request is of a random one", .least = 1, .most = 1 << 20,
+     .shown = own_default<&Options::prefix_groups>},
+    {.name = "seed", .value = "<n>", .group = Group::load, .field = &Options::seed, .commands = kBench,
+     .help = "the same seed asks the same at the same times", .shown = own_default<&Options::seed>},
+    {.name = "warmup", .value = "<n>", .group = Group::load, .field = &Options::warmup, .commands = kBench,
+     .help = "requests before the load, in other words; they are not counted", .least = 0, .most = 1e6,
+     .shown = own_default<&Options::warmup>},
+    {.name = "ttft-slo-ms", .value = "<ms>", .group = Group::load, .field = &Options::ttft_slo_ms, .commands = kBench,
+     .help = "goodput counts answers whose first text comes within it,", .least = 0, .most = 1e9, .shown = slo_default},
+    {.name = "tpot-slo-ms", .value = "<ms>", .group = Group::load, .field = &Options::tpot_slo_ms, .commands = kBench,
+     .help = "whose further tokens take at most that on average,", .least = 0, .most = 1e9, .shown = slo_default},
+    {.name = "e2e-slo-ms", .value = "<ms>", .group = Group::load, .field = &Options::e2e_slo_ms, .commands = kBench,
+     .help = "and that end within this", .least = 0, .most = 1e9, .shown = slo_default},
+    {.name = "api", .value = "<name>", .group = Group::load, .field = &Options::api, .commands = kBench,
+     .help = "completions or chat", .choices = "completions|chat", .shown = own_default<&Options::api>},
+    {.name = "model-name", .value = "<name>", .group = Group::load, .field = &Options::model_name, .commands = kBench,
+     .help = "the model to ask for", .shown = [](Command) { return "the first of /v1/models"s; }},
+    {.name = "api-key", .value = "<key>", .group = Group::load, .field = &Options::api_key, .commands = kBench,
+     .help = "sent as Authorization: Bearer; better as MILLRACE_API_KEY"},
+    {.name = "extra-body", .value = "<json>", .group = Group::load, .field = &Options::extra_body, .commands = kBench,
+     .help = "fields added to each request: '{\"temperature\": 0.8}'"},
+    {.name = "ignore-eos", .group = Group::load, .field = &Options::ignore_eos, .commands = kBench,
+     .help = "ask for all tokens of an answer; --ignore-eos=false leaves the field\nout, for servers that do not know it", .shown = [](Command) { return "true"s; }},
+    {.name = "timeout", .value = "<s>", .group = Group::load, .field = &Options::request_timeout_s, .commands = kBench,
+     .help = "seconds until a request counts as failed", .least = 0.1, .most = 1e6, .shown = own_default<&Options::request_timeout_s>},
+    {.name = "wait", .value = "<s>", .group = Group::load, .field = &Options::wait_s, .commands = kBench,
+     .help = "seconds to wait for a server that is not up yet", .least = 0, .most = 1e6, .shown = own_default<&Options::wait_s>},
 
     {.name = "temperature", .value = "<t>", .group = Group::sampling, .field = &Options::temperature,
      .commands = kGenerate, .help = "0: always the most likely token. Higher: more variety", .least = 0, .most = 100,
@@ -244,6 +310,7 @@ bool is_choice(std::string_view choices, std::string_view text) {
 std::string_view heading(Group group) {
   switch (group) {
     case Group::what: return "What to do";
+    case Group::load: return "The load of bench serve";
     case Group::sampling: return "How tokens are chosen";
     case Group::output: return "Output";
     case Group::memory: return "Memory";

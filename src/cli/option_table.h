@@ -15,7 +15,7 @@
 namespace millrace::cli {
 
 /// Headings of --help, in order.
-enum class Group { what, sampling, output, memory, speed, other };
+enum class Group { what, load, sampling, output, memory, speed, other };
 std::string_view heading(Group group);
 
 using Field = std::variant<bool Options::*, std::int64_t Options::*, std::uint64_t Options::*, double Options::*,

@@ -66,6 +66,16 @@ struct Options {
   double max_step_ms = 100;  // 0: no bound
   double speed = 0;          // bench schedule: how much faster requests arrive than the trace says; 0: so that work waits
   double minutes = 30;       // bench soak: how long
+
+  // bench serve: the load. "" and 0: its own default, or what the scenario says.
+  std::string scenario, prompt_words, answer_tokens;
+  std::int64_t requests = 0, concurrency = 0, burst = 1, prefix_words = 0, prefix_groups = 1, warmup = 0;
+  double rate = 0, duration_s = 0, request_timeout_s = 600, wait_s = 0;
+  std::string arrivals = "poisson";
+  double ttft_slo_ms = 0, tpot_slo_ms = 0, e2e_slo_ms = 0;
+  std::string api = "completions", api_key, model_name, extra_body;
+  bool ignore_eos = true;
+
   std::string trace;  // bench: a file of requests; "": one that the bench makes
   std::string messages;
   std::string now;

@@ -5,8 +5,9 @@
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <numbers>
 #include <random>
+
+#include "cli/draws.h"
 
 namespace millrace::cli {
 namespace {
@@ -35,25 +36,6 @@ Result<TraceRequest> parse_line(const std::string& line) {
   if (object.contains("prefix_tokens")) MILLRACE_TRY_VOID(number("prefix_tokens", 0, prompt, prefix));
   return TraceRequest{arrival, static_cast<int>(prompt), static_cast<int>(fresh), text("prefix_group"), static_cast<int>(prefix), text("tenant")};
 }
-
-/// Not the library's distributions: their numbers differ between libraries.
-class Draws {
- public:
-  explicit Draws(unsigned seed) : random_(seed) {}
-
-  std::size_t below(unsigned n) { return random_() % n; }
-  double gap(double mean) { return -std::log(unit()) * mean; }
-
-  /// Long-tailed: the logarithm is normal around that of `median`.
-  int length(double median, double spread, int least, int most) {
-    const double bell = std::sqrt(-2 * std::log(unit())) * std::cos(2 * std::numbers::pi * unit());
-    return static_cast<int>(std::clamp(median * std::exp(spread * bell), double{1} * least, double{1} * most));
-  }
-
- private:
-  double unit() { return (static_cast<double>(random_()) + 0.5) / 4294967296.0; }
-  std::mt19937 random_;
-};
 
 }  // namespace
 

@@ -100,6 +100,17 @@ TEST_F(Answers, in_a_pool_for_one_and_a_half_and_in_few_slots_they_are_those_of_
   }
 }
 
+TEST_F(Answers, those_that_wait_for_a_slot_compute_no_more_of_the_prompt_than_its_last_block) {  // A16
+  for (const int running : {1, 2, 4}) {
+    SCOPED_TRACE(running);
+    start({.blocks = 200}, {.max_running = running, .check_invariants = true});
+    const Request request = long_story();
+    auto handles = submit_n(request, 6);
+    for (std::size_t i = 0; i < handles.size(); ++i) EXPECT_EQ(read_all(handles[i]).ids, answer_alone(request, tokenizer_, i).ids) << i;
+    EXPECT_LE(engine_->metrics().computed_tokens_total.value(), 45u + static_cast<std::uint64_t>(6 - running) * 4);
+  }
+}
+
 TEST_F(Answers, a_step_that_fails_takes_the_one_that_ran_and_no_other) {  // P16
   start({.fails = [](int step) { return step == 0; }});
   const Request request = long_story();

@@ -67,7 +67,7 @@ BoundSums counts_from(std::span<const float> logits, const Bounds& bounds);
 struct Kept {
   Kept(float logit, TokenId last, float weight);
   bool has(float logit, TokenId token, float weight) const {
-    return weight >= least_weight && logit >= (token <= last ? least_logit : more);
+    return (weight >= least_weight) & (logit >= (token <= last ? least_logit : more));
   }
 
   float least_logit, more;

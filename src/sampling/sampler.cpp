@@ -96,7 +96,8 @@ TokenId draw(std::span<const TokenId> tokens, std::span<const float> weights, do
 }
 
 /// The same over what is kept of a row. The first chunk whose running sum exceeds it has the token.
-TokenId draw(std::span<const float> logits, const Kept& kept, double total, double u, const Scratch& scratch) {
+template <class Keeps>
+TokenId draw(std::span<const float> logits, const Keeps& kept, double total, double u, const Scratch& scratch) {
   double left = u * total;
   std::size_t chunk = 0;
   for (std::size_t c = 0; c < scratch.chunk_sums.size(); ++c) {
@@ -114,27 +115,6 @@ TokenId draw(std::span<const float> logits, const Kept& kept, double total, doub
     if (left < 0) break;
   }
   return last;
-}
-
-/// Of the k best.
-TokenId draw_top_k(std::span<const float> logits, float max, const Params& params, double u, const Scratch& scratch) {
-  const std::span<float> weights = scratch.weights;
-  std::span<TokenId> best = select_best(logits, scratch.chunk_peaks, params.top_k, scratch.tokens);
-  const auto drop = [&](auto&& unfit) { best = {best.begin(), std::remove_if(best.begin(), best.end(), unfit)}; };
-  const float rate = rate_of(params.temperature);
-  double total = 0;
-  for (const TokenId token : best) total += at(weights, token) = two_to_minus((max - at(logits, token)) * rate);
-  if (params.top_p < 1) {
-    const Cut cut = find_mass(logits, weights, best, double{params.top_p} * total);
-    std::ranges::sort(best);  // sums have one order
-    drop([&](TokenId token) { return !within(cut, at(logits, token), token); });
-  }
-  drop([&](TokenId token) { return at(weights, token) < params.min_p; });  // the largest weight is 1
-  if (params.typical_p < 1) {
-    drop([&](TokenId token) { return at(weights, token) <= 0; });
-    best = keep_typical(logits, weights, rate, params.typical_p, best);
-  }
-  return draw(best, weights, u);
 }
 
 /// The largest logit, NaN and infinities cleared away.
@@ -182,25 +162,70 @@ float least_weight_of(const WeighedRow& row, const Params& params) {
   return params.min_p * two_to_minus((row.scale.reference - row.sums.peak.logit) * row.scale.rate);
 }
 
-Nucleus nucleus_of(std::span<const float> logits, const WeighedRow& row, const Params& params, const Scratch& scratch) {
-  const double total = row.sums.sum;
-  if (params.top_p == 1) return {{kNever, static_cast<TokenId>(logits.size()) - 1}, total};
-  return find_nucleus(logits, scratch.weights, row.scale, row.sums.peak.logit, params.top_p, total, row.near_cut, scratch.chunk_sums, scratch.tokens);
-}
-
-/// Of what typical-p leaves of what top-p and min-p leave.
-TokenId draw_typical(std::span<const float> logits, const WeighedRow& row, const Params& params, double u, const Scratch& scratch) {
-  const Cut cut = nucleus_of(logits, row, params, scratch).cut;
-  const Kept kept(cut.logit, cut.token, least_weight_of(row, params));
-  std::size_t n = 0;
-  for (std::size_t i = 0; i < logits.size(); ++i) {
-    scratch.tokens[n] = static_cast<TokenId>(i);
-    n += scratch.weights[i] > 0 && kept.has(logits[i], static_cast<TokenId>(i), scratch.weights[i]) ? 1 : 0;
+/// Of what typical-p leaves of the tokens that `kept` has.
+TokenId draw_typical(std::span<const float> logits, const WeighedRow& row, const Kept& kept, const Params& params, double u, const Scratch& scratch) {
+  const std::span<float> weights = scratch.weights;
+  for (std::size_t i = 0; i < logits.size(); ++i) weights[i] = kept.has(logits[i], static_cast<TokenId>(i), weights[i]) ? weights[i] : 0;
+  const float least = std::max(row.scale.reference - 128 / row.scale.rate, kept.least_logit);
+  const Typical typical = find_typical(logits, weights, least, row.sums.peak.logit, params.typical_p, scratch.tokens);
+  double total = 0;
+  for (std::size_t chunk = 0; chunk < scratch.chunk_sums.size(); ++chunk) {
+    double sum = 0;
+    for (std::size_t i = chunk * kChunk; i < std::min((chunk + 1) * kChunk, logits.size()); ++i)
+      sum += typical.has(logits[i], static_cast<TokenId>(i), weights[i]) ? weights[i] : 0;
+    total += scratch.chunk_sums[chunk] = sum;
   }
-  return draw(keep_typical(logits, scratch.weights, row.scale.rate, params.typical_p, scratch.tokens.first(n)), scratch.weights, u);
+  return draw(logits, typical, total, u, scratch);
 }
 
-/// Of all that top-p and min-p leave. First from all: what top-p keeps has most of the mass, so that nearly every draw is
+/// Of all that top-p, min-p and typical-p leave of the tokens of a weight above 0.
+TokenId draw_kept(std::span<const float> logits, const WeighedRow& row, const Params& params, double u, const Scratch& scratch) {
+  Nucleus nucleus{{kNever, static_cast<TokenId>(logits.size()) - 1}, 0};
+  if (params.top_p < 1)
+    nucleus = find_nucleus(logits, scratch.weights, row.scale, row.sums.peak.logit, params.top_p, row.sums.sum, row.near_cut, scratch.chunk_sums, scratch.tokens);
+  const Kept kept(nucleus.cut.logit, nucleus.cut.token, least_weight_of(row, params));
+  if (params.typical_p < 1) return draw_typical(logits, row, kept, params, u, scratch);
+  const bool summed = params.top_p < 1 && params.min_p == 0;
+  const double sum = summed ? nucleus.sum : kept_sum(logits, scratch.weights, kept, scratch.chunk_sums);
+  return draw(logits, kept, sum, u, scratch);
+}
+
+/// `tokens` by rising id; all other weights are 0 then.
+void keep_weights_of(std::span<const TokenId> tokens, std::span<float> weights) {
+  std::size_t next = 0;
+  for (const TokenId token : tokens) {
+    std::fill(weights.begin() + static_cast<std::ptrdiff_t>(next), weights.begin() + token, 0.0f);
+    next = static_cast<std::size_t>(token) + 1;
+  }
+  std::fill(weights.begin() + static_cast<std::ptrdiff_t>(next), weights.end(), 0.0f);
+}
+
+/// Of the k best.
+TokenId draw_top_k(std::span<const float> logits, float max, const Params& params, double u, const Scratch& scratch) {
+  constexpr std::size_t kFew = 2048;
+  const std::span<float> weights = scratch.weights;
+  std::span<TokenId> best = select_best(logits, scratch.chunk_peaks, params.top_k, scratch.tokens);
+  const auto drop = [&](auto&& unfit) { best = {best.begin(), std::remove_if(best.begin(), best.end(), unfit)}; };
+  const float rate = rate_of(params.temperature);
+  double total = 0;
+  for (const TokenId token : best) total += at(weights, token) = two_to_minus((max - at(logits, token)) * rate);
+  if (best.size() > kFew) {  // passes over the row are quicker than to order them
+    keep_weights_of(best, weights);
+    WeighedRow row{{max, rate}, {kForever, kForever, kForever, kForever}, {0, 0, {max, false}}};
+    row.sums.sum = kept_sum(logits, weights, Kept(kNever, static_cast<TokenId>(logits.size()) - 1, 0), scratch.chunk_sums);
+    return draw_kept(logits, row, params, u, scratch);
+  }
+  if (params.top_p < 1) {
+    const Cut cut = find_mass(logits, weights, best, double{params.top_p} * total);
+    std::ranges::sort(best);  // sums have one order
+    drop([&](TokenId token) { return !within(cut, at(logits, token), token); });
+  }
+  drop([&](TokenId token) { return at(weights, token) < params.min_p || at(weights, token) <= 0; });  // the largest weight is 1
+  if (params.typical_p < 1) best = keep_typical(logits, weights, params.typical_p, best);
+  return draw(best, weights, u);
+}
+
+/// Without typical-p. First from all: what top-p keeps has most of the mass, so that nearly every draw is
 /// one of those; mostly it is even seen without another pass, since all from the bound on weigh less than the share. A
 /// draw that is not kept is made again among those only. Whoever is kept with weight w, of W kept and T in all, is drawn
 /// with w / T + (T - W) / T * w / W = w / W.
@@ -215,10 +240,7 @@ TokenId draw_any(std::span<const float> logits, const WeighedRow& row, const Par
   };
   if (at(scratch.weights, token) >= least_weight && in_top_p()) return token;
 
-  const Nucleus nucleus = nucleus_of(logits, row, params, scratch);
-  const Kept kept(nucleus.cut.logit, nucleus.cut.token, least_weight);
-  const double sum = params.min_p > 0 ? kept_sum(logits, scratch.weights, kept, scratch.chunk_sums) : nucleus.sum;
-  return draw(logits, kept, sum, second_uniform(key), scratch);
+  return draw_kept(logits, row, params, second_uniform(key), scratch);
 }
 
 /// Of a row with a finite logit, cleaned; chunk_peaks are its own.
@@ -274,7 +296,7 @@ void sample(std::span<float> logits, std::span<const std::uint32_t> allowed, con
   }
   sampled.token = greedy ? best_token(logits, max, scratch.chunk_peaks)
                   : few  ? draw_top_k(logits, max, params, uniform(key), scratch)
-                  : params.typical_p < 1 ? draw_typical(logits, row, params, uniform(key), scratch)
+                  : params.typical_p < 1 ? draw_kept(logits, row, params, uniform(key), scratch)
                                          : draw_any(logits, row, params, key, scratch);
   if (params.top_logprobs >= 0) add_logprobs(logits, max, params.top_logprobs, scratch, sampled);
 }

@@ -146,6 +146,9 @@ TEST(Sample, a_large_vocabulary_gives_what_sorting_it_gives) {
     if (seed % 7 == 6) logits[logits.size() / 2 + 500] = 20 + static_cast<float>(seed % 2) * 100;  // ahead; beyond what the estimate's scale holds
     auto all_cases = cases();
     all_cases.push_back({"large_k", {.temperature = 0.8f, .top_k = vocab - 100}});
+    all_cases.push_back({"large_k_and_typical_p", {.temperature = 0.8f, .top_k = vocab - 100, .typical_p = 0.8f}});
+    all_cases.push_back({"cold_and_typical_p", {.temperature = 0.1f, .typical_p = 0.5f}});
+    all_cases.push_back({"hot_and_typical_p", {.temperature = 50, .typical_p = 0.95f}});
     all_cases.push_back({"large_k_and_top_p", {.temperature = 0.8f, .top_p = 0.6f, .top_k = vocab / 3}});
     for (Case c : all_cases) {
       SCOPED_TRACE(std::string(c.name) + " seed " + std::to_string(seed));
