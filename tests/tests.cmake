@@ -15,7 +15,6 @@ foreach(file ${program_tests})
   endif()
 endforeach()
 
-
 # tests/server/x_test.py is server_x: the server on loopback, each with its own port. They measure time, so they run alone.
 file(GLOB server_tests CONFIGURE_DEPENDS tests/server/*_test.py tests/server/chaos.py)
 set(slow_server_tests chaos equality kv life speed)

@@ -66,8 +66,10 @@ std::string code_of(const Error& error, int status) {
 
 std::string body_of(const ApiError& error, Dialect dialect) {
   const Words& words = words_of(error.status);
-  if (dialect == Dialect::anthropic)
-    return fmt::format(R"({{"type":"error","error":{{"type":"{}","message":{}}}}})", words.anthropic, json_string(error.message));
+  if (dialect == Dialect::anthropic) {
+    const std::string id = error.request_id.empty() ? "" : ",\"request_id\":" + json_string(error.request_id);
+    return fmt::format(R"({{"type":"error","error":{{"type":"{}","message":{}}}{}}})", words.anthropic, json_string(error.message), id);
+  }
   const auto or_null = [](const std::string& text) { return text.empty() ? std::string("null") : json_string(text); };
   return fmt::format(R"({{"error":{{"message":{},"type":"{}","param":{},"code":{}}}}})", json_string(error.message), words.openai,
                      or_null(error.param), or_null(error.code));

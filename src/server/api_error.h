@@ -18,13 +18,14 @@ struct ApiError {
   std::string param;    // path of the field, or empty
   std::string code;     // OpenAI's "code": "model_not_found", "context_length_exceeded", "rate_limit_exceeded", ...; or empty
   Microseconds retry_after_us = 0;
+  std::string request_id;  // told in Anthropic's body, or empty
 };
 
 /// invalid_argument 400, not_found 404, exhausted 429 with a time to retry and else 503, cancelled 503, deadline 408, unsupported 400,
 /// corrupt_data 500.
 ApiError to_api_error(const Error& error);
 
-/// {"error": {"message", "type", "param", "code"}} or {"type": "error", "error": {"type", "message"}}; with Retry-After in whole seconds, at least 1.
+/// {"error": {"message", "type", "param", "code"}} or {"type": "error", "error": {"type", "message"}, "request_id"}; with Retry-After in whole seconds, at least 1.
 HttpResponse error_response(const ApiError& error, Dialect dialect);
 
 /// The event that ends a stream: `data: {"error": ...}` or `event: error`.

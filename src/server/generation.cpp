@@ -141,7 +141,8 @@ class Generation : public std::enable_shared_from_this<Generation> {
     finish();
   }
 
-  void fail(const ApiError& error) {
+  void fail(ApiError error) {
+    error.request_id = record_->id();
     if (state_ == State::streaming) {
       exchange_->write(plan_.writer->failure(error));
       exchange_->end_stream();

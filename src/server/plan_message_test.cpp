@@ -1,5 +1,6 @@
 // /v1/messages: from a body to a plan, and through the engine to an answer.
 
+#include "server/field_table.h"
 #include "server/testing/planner_fixture.h"
 #include "server/testing/script.h"
 
@@ -113,6 +114,27 @@ TEST_F(MessageTest, each_refusal_names_its_path) {
   EXPECT_EQ(with(R"("stop_sequences":[5])"), "stop_sequences: expected a s");
   EXPECT_TRUE(refusal(fmt::format("\"max_tokens\":0,{}", kHello)).starts_with("max_tokens: expected an integer from 1"));
   EXPECT_NE(refusal(fmt::format("\"max_tokens\":1000000,{}", kHello)).find("plus 1000000 new ones exceeds the context of"), std::string::npos);
+}
+
+TEST_F(MessageTest, null_is_as_good_as_absent_in_each_field) {
+  Json body = {{"max_tokens", 3}, {"messages", Json::parse(R"([{"role":"user","content":"hello"}])")}};
+  for (const Field& field : fields())
+    if ((field.bodies & kMessage) != 0 && !body.contains(field.name) && std::string_view(field.name).find('.') == std::string_view::npos) body[field.name] = nullptr;
+  EXPECT_EQ(PlannerTest::refusal(plan_message, dump(body)), "");
+}
+
+TEST_F(MessageTest, an_error_is_told_in_anthropics_words_with_the_requests_id) {
+  auto made = plan(plan_message, fmt::format(R"({{"max_tokens":3,{}}})", kHello));
+  ASSERT_TRUE(made);
+  engine_->drain(std::chrono::milliseconds(0));
+  exchange_ = std::make_shared<testing::FakeExchange>();
+  start_generation(*engine_, *std::move(made), exchange_, std::make_shared<testing::FakeRecord>());
+  const HttpResponse response = exchange_->answer();
+  EXPECT_EQ(response.status, 503);
+  const Json body = Json::parse(response.body);
+  EXPECT_EQ(body["type"], "error");
+  EXPECT_EQ(body["error"]["type"], "overloaded_error");
+  EXPECT_EQ(body["request_id"], "r1");
 }
 
 TEST_F(MessageTest, what_asks_for_nothing_is_accepted) {

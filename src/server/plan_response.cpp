@@ -1,4 +1,4 @@
-// What /v1/responses asks: a conversation of stored turns and new items, through the model's template.
+// What /v1/responses asks: a conversation of stored rounds and new items, through the model's template.
 
 #include <fmt/core.h>
 
@@ -46,9 +46,9 @@ Result<Conversation> find_previous(const Fields& fields, const RequestContext& c
 Json messages_of(const Fields& fields, const Conversation& before, const Json& items) {
   Json messages = Json::array();
   if (const auto instructions = fields.string("instructions")) messages.push_back({{"role", "system"}, {"content", *instructions}});
-  for (const auto& turn : before) {
-    append_item_messages(messages, Json::parse(turn->input_items));
-    append_item_messages(messages, Json::parse(turn->response)["output"]);
+  for (const auto& round : before) {
+    append_item_messages(messages, Json::parse(round->input_items));
+    append_item_messages(messages, Json::parse(round->response)["output"]);
   }
   append_item_messages(messages, items);
   return messages;
@@ -103,11 +103,15 @@ Json said_or(const Fields& fields, const char* name, float value) {
   return said != nullptr ? *said : Json::parse(fmt::format("{}", value));
 }
 
-Json or_null(const Json& body, const char* name) { return body.value(name, Json(nullptr)); }
+/// The body's own value; it may stand there as null.
+Json or_else(const Json& body, const char* name, Json fallback) {
+  const auto found = body.find(name);
+  return found == body.end() || found->is_null() ? std::move(fallback) : *found;
+}
+Json or_null(const Json& body, const char* name) { return or_else(body, name, nullptr); }
 
 /// As OpenAI's: what was asked, and what stood for what was not.
 Json begun_response(const Json& body, const Fields& fields, const RequestContext& context, const engine::Request& request, Json metadata) {
-  const Json* tool_choice = fields.find("tool_choice");
   return {{"id", "resp_" + context.id},
           {"object", "response"},
           {"created_at", context.now_s},
@@ -120,7 +124,7 @@ Json begun_response(const Json& body, const Fields& fields, const RequestContext
           {"max_tool_calls", or_null(body, "max_tool_calls")},
           {"model", context.model->names[0]},
           {"output", Json::array()},
-          {"parallel_tool_calls", body.value("parallel_tool_calls", true)},
+          {"parallel_tool_calls", or_else(body, "parallel_tool_calls", true)},
           {"previous_response_id", or_null(body, "previous_response_id")},
           {"prompt_cache_key", or_null(body, "prompt_cache_key")},
           {"reasoning", {{"effort", nullptr}, {"summary", nullptr}}},
@@ -129,7 +133,7 @@ Json begun_response(const Json& body, const Fields& fields, const RequestContext
           {"store", fields.boolean("store", true)},
           {"temperature", said_or(fields, "temperature", request.sampling.temperature)},
           {"text", {{"format", {{"type", "text"}}}}},
-          {"tool_choice", tool_choice != nullptr ? *tool_choice : Json("auto")},
+          {"tool_choice", or_else(body, "tool_choice", "auto")},
           {"tools", Json::array()},
           {"top_logprobs", std::max(request.sampling.top_logprobs, 0)},
           {"top_p", said_or(fields, "top_p", request.sampling.top_p)},

@@ -1,5 +1,6 @@
 // /v1/responses: from a body to a plan, and through the engine to an answer and the store.
 
+#include "server/field_table.h"
 #include "server/response_store.h"
 #include "server/stored_responses.h"
 #include "server/testing/planner_fixture.h"
@@ -159,6 +160,9 @@ TEST_F(ResponseTest, each_refusal_names_its_path) {
   EXPECT_EQ(refused(R"("input":[{"role":"user","content":null}])"), "input[0].content: expected a string or a list of parts, got null");
   EXPECT_EQ(refused(R"("input":[{"role":"user","content":["a"]}])"), "input[0].content[0]: expected an object, got \"a\"");
   EXPECT_EQ(refused(R"("input":[{"role":"user","content":[{"type":"input_text"}]}])"), "input[0].content[0].text: missing, expected a string");
+  std::string many = R"("input":[)";
+  for (int i = 0; i < 100'001; ++i) many += i > 0 ? ",1" : "1";
+  EXPECT_EQ(refused(many + "]"), "input: 100001 items, at most 100000 are possible");
   EXPECT_EQ(refused(R"("input":["a"])"), "input[0]: expected an object, got \"a\"");
   for (const char* part : {"input_image", "input_file", "input_audio", "refusal"})
     EXPECT_EQ(refused(fmt::format(R"("input":[{{"role":"user","content":[{{"type":"{}"}}]}}])", part)),
@@ -185,6 +189,18 @@ TEST_F(ResponseTest, each_refusal_names_its_path) {
   EXPECT_EQ(with(R"("truncation":"middle")"), "truncation: expected one of disa");
   EXPECT_EQ(with(R"("previous_response_id":7)"), "previous_response_id: expected a");
   EXPECT_EQ(with(R"("chat_template_kwargs":{"messages":[]})"), "chat_template_kwargs: 'messages'");
+}
+
+TEST_F(ResponseTest, null_is_as_good_as_absent_in_each_field) {
+  Json body = {{"input", "a"}};
+  for (const Field& field : fields())
+    if ((field.bodies & kResponse) != 0 && !body.contains(field.name) && std::string_view(field.name).find('.') == std::string_view::npos) body[field.name] = nullptr;
+  body["max_output_tokens"] = 3;
+  const Json absent = answer(R"({"input":"a","max_output_tokens":3,"seed":99})"), null = answer(dump(body));
+  EXPECT_EQ(null["output"], absent["output"]);
+  EXPECT_EQ(null["parallel_tool_calls"], true);
+  EXPECT_EQ(null["tool_choice"], "auto");
+  EXPECT_EQ(answer(R"({"input":"a","max_output_tokens":3,"tool_choice":"none","parallel_tool_calls":false})")["tool_choice"], "none");
 }
 
 TEST_F(ResponseTest, what_asks_for_nothing_is_accepted) {

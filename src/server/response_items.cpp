@@ -13,6 +13,8 @@ namespace {
 
 using text::Json;
 
+constexpr std::size_t kMostItems = 100'000;  // as of messages: each becomes some hundred bytes more than it was
+
 /// The string at `key`, which has to be there.
 Result<std::string> read_string(const Json& object, const char* key, const std::string& path) {
   const auto found = object.find(key);
@@ -65,6 +67,7 @@ Result<Json> read_item(const Json& item, const std::string& path, std::string id
 Result<Json> read_input_items(const Json& input, const std::string& request_id) {
   if (input.is_string()) return read_input_items(Json::array({{{"role", "user"}, {"content", input}}}), request_id);
   if (!input.is_array() || input.empty()) return field_error("input", "expected a string or a list of items, got {}", shown(input));
+  if (input.size() > kMostItems) return field_error("input", "{} items, at most {} are possible", input.size(), kMostItems);
   Json items = Json::array();
   for (std::size_t i = 0; i < input.size(); ++i) {
     MILLRACE_TRY(item, read_item(input[i], fmt::format("input[{}]", i), fmt::format("msg_{}_{}", request_id, i)));

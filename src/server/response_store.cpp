@@ -17,23 +17,23 @@ constexpr std::size_t kBytesBeside = 512;
 
 ResponseStore::ResponseStore(ResponseStoreLimits limits) : limits_(limits) {}
 
-void ResponseStore::keep(const std::string& tenant, const std::string& id, const Conversation& before, Turn turn, std::int64_t now_s) {
-  const std::size_t turn_bytes = turn.response.size() + turn.input_items.size();
+void ResponseStore::keep(const std::string& tenant, const std::string& id, const Conversation& before, Round round, std::int64_t now_s) {
+  const std::size_t round_bytes = round.response.size() + round.input_items.size();
   const std::size_t own_bytes = kBytesBeside + 2 * id.size() + (before.size() + 1) * sizeof(before[0]);
-  if (limits_.responses == 0 || turn_bytes > limits_.bytes || own_bytes > limits_.bytes - turn_bytes) return;
+  if (limits_.responses == 0 || round_bytes > limits_.bytes || own_bytes > limits_.bytes - round_bytes) return;
 
   const std::lock_guard lock(mutex_);
   forget_old(now_s);
   Shelf& shelf = shelves_[tenant];
   if (const auto found = shelf.by_id.find(id); found != shelf.by_id.end()) drop(shelf, found->second);
 
-  *shelf.turn_bytes += turn_bytes;
-  const auto uncount = [counter = shelf.turn_bytes, turn_bytes](const Turn* gone) {
-    *counter -= turn_bytes;
+  *shelf.round_bytes += round_bytes;
+  const auto uncount = [counter = shelf.round_bytes, round_bytes](const Round* gone) {
+    *counter -= round_bytes;
     delete gone;
   };
   Stored stored{id, before, own_bytes, now_s};
-  stored.conversation.push_back(std::shared_ptr<const Turn>(new Turn(std::move(turn)), uncount));
+  stored.conversation.push_back(std::shared_ptr<const Round>(new Round(std::move(round)), uncount));
   shelf.order.push_back(std::move(stored));
   shelf.by_id[id] = std::prev(shelf.order.end());
   shelf.own_bytes += own_bytes;
@@ -45,7 +45,7 @@ std::optional<Conversation> ResponseStore::find(const std::string& tenant, const
   forget_old(now_s);
   const auto shelf = shelves_.find(tenant);
   if (shelf == shelves_.end()) return std::nullopt;
-  auto& [order, by_id, turn_bytes, own_bytes] = shelf->second;
+  auto& [order, by_id, round_bytes, own_bytes] = shelf->second;
   const auto found = by_id.find(id);
   if (found == by_id.end() || is_old(*found->second, now_s)) return std::nullopt;
   order.splice(order.end(), order, found->second);

@@ -17,17 +17,17 @@
 namespace millrace::server {
 
 /// One request and its answer, as JSON texts. Immutable; shared by all conversations that went on from it.
-struct Turn {
+struct Round {
   std::string response;     // the response object, as it was answered
   std::string input_items;  // the items that this request added, a JSON array
 };
 
-/// From the first turn to the last, which is the response that was asked for.
-using Conversation = std::vector<std::shared_ptr<const Turn>>;
+/// From the first round to the last, which is the response that was asked for.
+using Conversation = std::vector<std::shared_ptr<const Round>>;
 
 struct ResponseStoreLimits {
   std::size_t responses = 10'000;
-  std::size_t bytes = 64 << 20;             // texts of all turns, each once, and what is kept beside them
+  std::size_t bytes = 64 << 20;             // texts of all rounds, each once, and what is kept beside them
   std::int64_t max_age_s = 30 * 24 * 3600;  // since it was stored; OpenAI's 30 days
 };
 
@@ -37,9 +37,9 @@ class ResponseStore {
  public:
   explicit ResponseStore(ResponseStoreLimits limits = {});
 
-  /// Keeps `turn` as `id`, behind `before` (the conversation of its previous_response_id, or none). What alone is more than
+  /// Keeps `round` as `id`, behind `before` (the conversation of its previous_response_id, or none). What alone is more than
   /// the limits is not kept. An id that is there already now names this one.
-  void keep(const std::string& tenant, const std::string& id, const Conversation& before, Turn turn, std::int64_t now_s);
+  void keep(const std::string& tenant, const std::string& id, const Conversation& before, Round round, std::int64_t now_s);
 
   /// nullopt: never stored, forgotten, deleted, or another tenant's.
   std::optional<Conversation> find(const std::string& tenant, const std::string& id, std::int64_t now_s);
@@ -54,17 +54,17 @@ class ResponseStore {
   struct Stored {
     std::string id;
     Conversation conversation;
-    std::size_t bytes = 0;  // of its own: not of its turns
+    std::size_t bytes = 0;  // of its own: not of its rounds
     std::int64_t stored_s = 0;
   };
   using Order = std::list<Stored>;  // used longest ago first
   struct Shelf {                    // of one tenant
     Order order;
     std::map<std::string, Order::iterator> by_id;
-    // Grows with keep(), shrinks with the last conversation that holds a turn, which may be that of a running request.
-    std::shared_ptr<std::atomic<std::size_t>> turn_bytes = std::make_shared<std::atomic<std::size_t>>(0);
+    // Grows with keep(), shrinks with the last conversation that holds a round, which may be that of a running request.
+    std::shared_ptr<std::atomic<std::size_t>> round_bytes = std::make_shared<std::atomic<std::size_t>>(0);
     std::size_t own_bytes = 0;
-    std::size_t bytes() const { return own_bytes + *turn_bytes; }
+    std::size_t bytes() const { return own_bytes + *round_bytes; }
   };
 
   bool is_old(const Stored& stored, std::int64_t now_s) const { return now_s - stored.stored_s >= limits_.max_age_s; }
