@@ -277,6 +277,7 @@ def run(ask, folder):
     mean = lambda part: sum(r for _, r in part) / len(part) if part else 0
     early, late = mean([x for x in rss if 0.1 <= x[0] / seconds < 0.2]), mean([x for x in rss if x[0] / seconds >= 0.9])
     drift = late / early - 1 if early else 0.0
+    tenths = [mean([x for x in rss if k / 10 <= x[0] / seconds < (k + 1) / 10]) for k in range(10)]
     metrics = server.metrics() if alive else {}
     preempted = sum(v for k, v in metrics.items() if k.startswith("millrace_num_preemptions_total"))
     status = server.stop() if alive else server.process.returncode
@@ -288,7 +289,7 @@ def run(ask, folder):
         if not holds:
             faults.append(what)
     print(json.dumps({"minutes": ask.minutes, "seed": ask.seed, "clients": sum(chaos.counts.values()), **chaos.counts, "sighup": hups, "preemptions": preempted,
-                      "resident_mib": round(late / 2**20, 1), "drift_percent": round(100 * drift, 2), "threads": [threads, threads_end],
+                      "resident_mib": [round(r / 2**20, 2) for r in tenths], "drift_percent": round(100 * drift, 2), "threads": [threads, threads_end],
                       "descriptors": [descriptors, descriptors_end], "exit": status, "faults": len(faults)}))
     for what in faults[:20]:
         print(what, file=sys.stderr)
