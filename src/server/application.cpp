@@ -156,6 +156,7 @@ void Application::handle(ExchangePtr exchange, Port port) {
   const Dialect dialect = dialect_of(request, route);
   const auto refuse = [&](ApiError error, std::string_view reason, std::vector<Header> more = {}) {
     record->refused(error.status, std::string(reason));
+    error.request_id = record->id();
     HttpResponse response = error_response(error, dialect);
     std::ranges::move(more, std::back_inserter(response.headers));
     RecordedExchange(std::move(exchange), record, std::move(headers)).respond(std::move(response));
