@@ -71,7 +71,7 @@ std::string help_text(const CommandInfo& info, MachineDefaults defaults) {
   };
   append_rows([](const OptionRow& row) { return row.place == Place::positional; });
   if (!info.details.empty()) out += fmt::format("\n{}\n", info.details);
-  for (const Group group : {Group::what, Group::load, Group::sampling, Group::output, Group::memory, Group::speed, Group::other}) {
+  for (const Group group : {Group::what, Group::listen, Group::access, Group::load, Group::sampling, Group::output, Group::memory, Group::speed, Group::other}) {
     const auto belongs = [&](const OptionRow& row) { return row.place == Place::flag && row.group == group; };
     if (std::none_of(rows.begin(), rows.end(), [&](const OptionRow* row) { return belongs(*row); })) continue;
     out += fmt::format("\n{}\n", heading(group));

@@ -94,18 +94,36 @@ Result<server::ServerConfig> server_config(const Options& options) {
   std::_Exit(status);
 }
 
+void reload(server::Application& application) {
+  if (const auto reloaded = application.reload(); !reloaded) log_error("reload failed, what was there goes on", {{"because", reloaded.error().message}});
+  else log_info("reloaded");
+}
+
 /// Waits for the loader; a signal ends the program: nothing has been promised to anybody yet.
 Result<std::unique_ptr<LoadedModel>> wait_for_model(std::future<Result<std::unique_ptr<LoadedModel>>>& loading, const Signals& signals, server::Application& application) {
+  int percent = 0;
   while (loading.wait_for(0s) != std::future_status::ready) {
     const int signal = signals.wait(20ms);
+    if (const int now = application.state().percent(); now != percent) notify_service_manager(fmt::format("STATUS=loading {} %", percent = now));
     if (signal == SIGHUP) {
-      if (const auto reloaded = application.reload(); !reloaded) log_error("reload failed", {{"because", reloaded.error().message}});
+      reload(application);
     } else if (signal != 0) {
       log_info("stopped", {{"while", "loading"}});
       leave_at_once(0);
     }
   }
   return loading.get();
+}
+
+/// Until SIGTERM or SIGINT. The service manager's watchdog hears of us while steps run, not while one hangs.
+void serve_until_signal(server::Application& application, const engine::Engine& engine, const Signals& signals) {
+  const auto watchdog = watchdog_interval();
+  for (;;) {
+    const int signal = watchdog ? signals.wait(std::chrono::duration_cast<std::chrono::milliseconds>(*watchdog / 2)) : signals.wait();
+    if (signal == SIGHUP) reload(application);
+    else if (signal != 0) return;
+    else if (engine.pulse() < watchdog->count() / 2) notify_service_manager("WATCHDOG=1");
+  }
 }
 
 /// Running answers finish, at most `patience`. A second signal leaves at once.
@@ -148,11 +166,7 @@ Result<int> run_serve(const Options& options) {
                      {"kv_tokens", pool_tokens(loaded->session)}, {"seconds", static_cast<double>(now_us() - begun_us) / 1e6}});
   notify_service_manager("READY=1\nSTATUS=serving");
 
-  for (int signal; (signal = signals.wait()) == SIGHUP;) {
-    const auto reloaded = application->reload();
-    if (reloaded) log_info("reloaded");
-    else log_error("reload failed", {{"because", reloaded.error().message}});
-  }
+  serve_until_signal(*application, *loaded->session.engine, signals);
   drain(*application, *loaded->session.engine, signals, ms(options.drain_seconds));
   application->stop_work();
   loaded->session.engine.reset();  // what it still has to say goes to connections that are there

@@ -30,7 +30,7 @@ namespace millrace::engine {
 
 /// Tells a reader that waits elsewhere (an event loop) of answer number `answer`: called when there is something to read
 /// where nothing was unread, and always for the last event, also when the handle is gone by then. Who was told reads with
-/// Handle::next(0ms), once: it returns all that has piled up.
+/// Handle::next(0ms), once: it returns all that has piled up, or nothing where that was read meanwhile.
 /// On the engine thread, which every request waits for: post it and return. It must not wait, call the engine or throw (that
 /// ends the program); it may call Handle::next(0ms) and Handle::cancel(). The engine holds no lock meanwhile. Once the last
 /// event was told there are no more calls, and none begins after Engine::drain() or ~Engine() has returned.
@@ -113,8 +113,6 @@ struct Event {
   Usage usage;
   CacheReport cache;  // with `finished`
 };
-
-/// Pools, sharing, and what is reserved and holds nothing; in counts. Sequences are numbered as they came.
 
 class EventChannel;
 

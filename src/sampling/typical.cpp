@@ -89,8 +89,10 @@ Typical find_typical(std::span<const float> logits, std::span<const float> weigh
 
   const Band outer(center, far), inner(center, near);
   std::size_t n = 0;
-  for (std::size_t i = 0; i < logits.size(); ++i)
-    if ((weights[i] > 0) & outer.has(logits[i]) & !(has_inner & inner.has(logits[i]))) tokens[n++] = static_cast<TokenId>(i);
+  for (std::size_t i = 0; i < logits.size(); ++i) {
+    const bool in_outer = outer.has(logits[i]), in_inner = has_inner && inner.has(logits[i]);
+    if (in_outer != in_inner && weights[i] > 0) tokens[n++] = static_cast<TokenId>(i);  // inner is a part of outer
+  }
   if (n == 0) return {center, {inner.low, static_cast<TokenId>(logits.size())}};  // by rounding: the mass ends with the inner ones
   const TokenId last = first_with_mass(weights, tokens.first(n), mass - inner_sum, nearer_to(center, logits)).back();
   return {center, {logits[static_cast<std::size_t>(last)], last}};

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "server/api_error.h"
 #include "server/metrics_page.h"
+#include "server/read_call.h"
 #include "server/recorded_exchange.h"
 #include "server/routes.h"
 
@@ -62,8 +63,9 @@ Result<std::unique_ptr<Application>> Application::open(ServerConfig config) {
   options.io_threads = config.io_threads;
   options.refusal = [](int status, const std::string& message) { return error_response({.status = status, .message = message}, Dialect::openai); };
   HttpServerOptions aside = options;
-  MILLRACE_TRY(http, HttpServer::listen(std::move(options)));
   std::unique_ptr<Application> application(new Application(std::move(config), std::move(keys)));
+  options.on_head = [it = application.get()](const HttpRequest& head) { return it->veto(head, Port::all); };
+  MILLRACE_TRY(http, HttpServer::listen(std::move(options)));
   application->http_ = std::move(http);
   if (const auto& at = application->config_.metrics_at) {
     aside.at = {*at};
@@ -111,6 +113,7 @@ std::shared_ptr<const ServedModel> Application::model() const {
 }
 
 Result<void> Application::reload() {
+  MILLRACE_TRY_VOID(http_->reload_tls());
   return keys_->reload();
 }
 
@@ -133,55 +136,91 @@ bool Application::serves(const Route& route, Port port) const {
   return !config_.metrics_at || route.path != "/metrics";
 }
 
-/// On the connection's thread: who asks, what for, and whether it can be had now. In this order, so that each refusal is the
-/// first thing that is wrong: path, method, key, type, model, limits.
+/// What the head of a request decides: who asks, what for, and whether it can be had now.
+struct Application::Admission {
+  Match found;
+  std::shared_ptr<const Tenant> tenant;  // nullptr: not known
+  Dialect dialect = Dialect::openai;
+  std::shared_ptr<const ServedModel> model;
+
+  struct Refusal {
+    ApiError error;
+    std::string_view reason;      // of refused_requests_total
+    std::vector<Header> headers;
+  };
+  std::optional<Refusal> refusal;
+};
+
+/// In this order, so that each refusal is the first thing that is wrong: path, method, key, type, model.
+Application::Admission Application::admit(const HttpRequest& request, Port port) const {
+  Admission admission;
+  admission.found = match(request.method, request.path);
+  if (admission.found.route && !serves(*admission.found.route, port)) admission.found = {};
+  const Route* route = admission.found.route;
+  admission.dialect = dialect_of(request, route);
+  admission.tenant = !route || route->open ? std::make_shared<const Tenant>() : keys_->find(presented_key(request));
+  admission.model = model();
+
+  const std::string& allowed = admission.found.allowed;
+  if (!route && allowed.empty()) {
+    admission.refusal = {{.status = 404, .message = fmt::format("there is no {} here", request.path), .code = "not_found"}, "not_found", {}};
+  } else if (!route) {
+    admission.refusal = {{.status = 405, .message = fmt::format("{} takes {}, not {}", request.path, allowed, request.method)}, "method", {{"allow", allowed}}};
+  } else if (!admission.tenant) {
+    const std::string message = presented_key(request) ? "the API key is not known" : "an API key is needed: Authorization: Bearer KEY";
+    admission.refusal = {{.status = 401, .message = message, .code = "invalid_api_key"}, "unauthorized", {{"www-authenticate", "Bearer"}}};
+  } else if (route->method == "POST" && !may_be_json(request)) {
+    admission.refusal = {{.status = 415, .message = fmt::format("content-type is '{}', expected application/json", *request.header("content-type"))}, "invalid", {}};
+  } else if (route->needs_model && (!admission.model || state_.phase() != Phase::ready)) {
+    admission.refusal = {not_ready(state_), "unavailable", {}};
+  }
+  return admission;
+}
+
+/// A refusal that need not wait for the body. Whoever passes is admitted again with it: nothing is kept between the two.
+std::optional<HttpResponse> Application::veto(const HttpRequest& head, Port port) {
+  const Admission admission = admit(head, port);
+  if (!admission.refusal) return std::nullopt;
+  const auto& [error, reason, more] = *admission.refusal;
+  const auto record = records_.begin(head, admission.found.route ? admission.found.route->path : "other", admission.tenant ? *admission.tenant : Tenant{.name = ""});
+  record->refused(error.status, std::string(reason));
+  ApiError told = error;
+  told.request_id = record->id();
+  HttpResponse response = error_response(told, admission.dialect);
+  for (const Header& header : more) response.headers.push_back(header);
+  for (Header& header : cors_headers(config_.cors_origin)) response.headers.push_back(std::move(header));
+  response.headers.push_back({"x-request-id", record->id()});
+  if (admission.dialect == Dialect::anthropic) response.headers.push_back({"request-id", record->id()});  // as its clients look for it
+  record->sent(error.status);
+  return response;
+}
+
+/// On the connection's thread.
 void Application::handle(ExchangePtr exchange, Port port) {
   const HttpRequest& request = exchange->request();
-  std::vector<Header> headers = cors_headers(config_.cors_origin);
   if (request.method == "OPTIONS" && !config_.cors_origin.empty()) {
     HttpResponse response = preflight_response(request);
-    std::ranges::move(headers, std::back_inserter(response.headers));
+    for (Header& header : cors_headers(config_.cors_origin)) response.headers.push_back(std::move(header));
     return exchange->respond(std::move(response));
   }
+  if (auto refused = veto(request, port)) return exchange->respond(*std::move(refused));
 
-  Match found = match(request.method, request.path);
-  if (found.route && !serves(*found.route, port)) found = {};
-  const Route* route = found.route;
-  std::shared_ptr<const Tenant> tenant;
-  if (!route || route->open) tenant = std::make_shared<const Tenant>();  // anybody
-  else tenant = keys_->find(presented_key(request));
-
-  auto record = records_.begin(request, route ? route->path : "other", tenant ? *tenant : Tenant{.name = ""});
+  Admission admission = admit(request, port);
+  const Route& route = *admission.found.route;
+  auto record = records_.begin(request, route.path, *admission.tenant);
+  std::vector<Header> headers = cors_headers(config_.cors_origin);
   headers.push_back({"x-request-id", record->id()});
-  const Dialect dialect = dialect_of(request, route);
-  const auto refuse = [&](ApiError error, std::string_view reason, std::vector<Header> more = {}) {
-    record->refused(error.status, std::string(reason));
-    error.request_id = record->id();
-    HttpResponse response = error_response(error, dialect);
-    std::ranges::move(more, std::back_inserter(response.headers));
-    RecordedExchange(std::move(exchange), record, std::move(headers)).respond(std::move(response));
-  };
-
-  if (!route && request.method == "OPTIONS") return refuse({.status = 405, .message = "cross-origin requests are off: --cors turns them on"}, "method", {{"allow", found.allowed}});
-  if (!route && !found.allowed.empty())
-    return refuse({.status = 405, .message = fmt::format("{} takes {}, not {}", request.path, found.allowed, request.method)}, "method", {{"allow", found.allowed}});
-  if (!route) return refuse({.status = 404, .message = fmt::format("there is no {} here", request.path), .code = "not_found"}, "not_found");
-  if (!tenant)
-    return refuse({.status = 401, .message = presented_key(request) ? "the API key is not known" : "an API key is needed: Authorization: Bearer KEY", .code = "invalid_api_key"},
-                  "unauthorized", {{"www-authenticate", "Bearer"}});
-  if (route->method == "POST" && !may_be_json(request))
-    return refuse({.status = 415, .message = fmt::format("content-type is '{}', expected application/json", *request.header("content-type"))}, "invalid");
-  Call call{nullptr, record, model(), this, std::move(found.parts)};
-  if (route->needs_model && (!call.model || state_.phase() != Phase::ready)) return refuse(not_ready(state_), "unavailable");
-  if (route->counted) {
-    RateLimits::Decision decision = rate_limits_.request(*tenant, now_us());
+  if (admission.dialect == Dialect::anthropic) headers.push_back({"request-id", record->id()});
+  std::optional<ApiError> limited;
+  if (route.counted) {
+    RateLimits::Decision decision = rate_limits_.request(*admission.tenant, now_us());
     std::ranges::move(decision.headers, std::back_inserter(headers));
-    if (decision.refusal) return refuse(*decision.refusal, "rate_limit");
+    limited = std::move(decision.refusal);
   }
-
-  call.exchange = std::make_shared<RecordedExchange>(std::move(exchange), record, std::move(headers));
-  if (!route->on_pool) return route->endpoint(std::move(call));
-  pool_.post([endpoint = route->endpoint, call = std::move(call)]() mutable { endpoint(std::move(call)); });
+  Call call{std::make_shared<RecordedExchange>(std::move(exchange), record, std::move(headers)), record, std::move(admission.model), this, std::move(admission.found.parts)};
+  if (limited) return refuse(call, *limited, route.dialect, "rate_limit");
+  if (!route.on_pool) return route.endpoint(std::move(call));
+  pool_.post([endpoint = route.endpoint, call = std::move(call)]() mutable { endpoint(std::move(call)); });
 }
 
 }  // namespace millrace::server

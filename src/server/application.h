@@ -6,6 +6,7 @@
 #include <chrono>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -64,7 +65,10 @@ class Application {
   enum class Port { all, metrics };
 
   Application(ServerConfig config, std::unique_ptr<ApiKeys> keys);
+  struct Admission;
   bool serves(const Route& route, Port port) const;
+  Admission admit(const HttpRequest& request, Port port) const;
+  std::optional<HttpResponse> veto(const HttpRequest& head, Port port);
   void handle(ExchangePtr exchange, Port port);
 
   const ServerConfig config_;

@@ -1,8 +1,9 @@
 #include "server/health.h"
 
 #include <algorithm>
-
 #include <nlohmann/json.hpp>
+
+#include "server/json_body.h"
 
 namespace millrace::server {
 namespace {
@@ -10,22 +11,22 @@ namespace {
 constexpr Microseconds kLeastPatience = 5'000'000;
 constexpr int kRetrySeconds = 1;
 
-HttpResponse unavailable(nlohmann::ordered_json body) {
+HttpResponse unavailable(text::Json body) {
   HttpResponse response;
   response.status = 503;
   response.headers.push_back({"retry-after", std::to_string(kRetrySeconds)});
-  response.body = body.dump();
+  response.body = dump(body);
   return response;
 }
 
-HttpResponse ok(nlohmann::ordered_json body) {
+HttpResponse ok(text::Json body) {
   HttpResponse response;
-  response.body = body.dump();
+  response.body = dump(body);
   return response;
 }
 
-nlohmann::ordered_json body_of(const ServerState& state, Phase phase) {
-  nlohmann::ordered_json body = {{"status", to_string(phase)}};
+text::Json body_of(const ServerState& state, Phase phase) {
+  text::Json body = {{"status", to_string(phase)}};
   if (phase == Phase::loading) body["percent"] = state.percent();
   if (phase == Phase::failed) body["error"] = state.failure();
   return body;
@@ -87,7 +88,7 @@ HttpResponse ready_response(const ServerState& state, const Pulse& pulse) {
   const Phase phase = state.phase();
   if (phase != Phase::ready) return unavailable(body_of(state, phase));
   const bool stuck = pulse.silent_us > pulse.patience_us();
-  nlohmann::ordered_json body = {{"status", stuck ? "stuck" : "ok"}, {"running", pulse.running}, {"waiting", pulse.waiting}, {"silent_ms", pulse.silent_us / 1000},
+  text::Json body = {{"status", stuck ? "stuck" : "ok"}, {"running", pulse.running}, {"waiting", pulse.waiting}, {"silent_ms", pulse.silent_us / 1000},
                      {"patience_ms", pulse.patience_us() / 1000}};
   return stuck ? unavailable(std::move(body)) : ok(std::move(body));
 }

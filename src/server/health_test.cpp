@@ -38,6 +38,12 @@ TEST(Health, a_failure_says_why_and_is_final) {
   EXPECT_EQ(health_response(state).body, R"({"status":"failed","error":"loading 'm.gguf': GGUF version is 9, this build reads 2 and 3"})");
 }
 
+TEST(Health, a_path_that_is_no_utf8_is_shown_as_far_as_it_can_be) {
+  ServerState state;
+  state.fail("loading 'm\xff.gguf': no such file");
+  EXPECT_EQ(health_response(state).body, "{\"status\":\"failed\",\"error\":\"loading 'm\xEF\xBF\xBD.gguf': no such file\"}");
+}
+
 TEST(Health, who_drains_while_the_model_loads_is_not_made_ready) {
   ServerState state;
   state.drain();

@@ -108,6 +108,14 @@ TEST_F(MetricsPageTest, times_are_seconds) {
   EXPECT_EQ(later.at("millrace_core_busy_ratio{lane=\"0\"}"), 0.75);
 }
 
+TEST_F(MetricsPageTest, what_is_above_every_bound_counts) {
+  engine_.gap_us.record(10'000'000'000);
+  const Exposition page = read();
+  EXPECT_EQ(page.at("millrace_inter_token_latency_seconds_bucket{le=\"+Inf\"}"), 1);
+  EXPECT_EQ(page.at("millrace_inter_token_latency_seconds_count"), 1);
+  EXPECT_EQ(page.at("millrace_inter_token_latency_seconds_sum"), 10'000);
+}
+
 TEST_F(MetricsPageTest, gauges_of_the_cache_are_parts_of_it) {
   EXPECT_EQ(read().at("millrace_kv_cache_usage_perc"), 0) << "no division by 0 blocks";
   engine_.kv_blocks_total.set(200);

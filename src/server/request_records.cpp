@@ -33,6 +33,8 @@ void add_word(std::string& list, std::string_view word) {
 /// Probes and scrapers come every few seconds for ever.
 bool is_probe(std::string_view endpoint) { return endpoint == "/health" || endpoint == "/ready" || endpoint == "/metrics"; }
 
+bool may_see(const Tenant& who, const std::string& tenant) { return who.name == Tenant().name || who.name == tenant; }
+
 void log_end(const RequestFacts& facts) {
   const LogLevel level = is_probe(facts.endpoint) ? LogLevel::debug : LogLevel::info;
   if (!logs(level)) return;
@@ -206,19 +208,20 @@ std::shared_ptr<RequestRecord> RequestRecords::begin(const HttpRequest& request,
   return record;
 }
 
-std::vector<RequestFacts> RequestRecords::live() const {
+std::vector<RequestFacts> RequestRecords::live(const Tenant& who) const {
   const std::lock_guard lock(book_->mutex);
   std::vector<RequestFacts> out;
-  for (const auto& [number, record] : book_->live) out.push_back(record->facts());
+  for (const auto& [number, record] : book_->live)
+    if (may_see(who, record->tenant().name)) out.push_back(record->facts());
   return out;
 }
 
-std::optional<RequestFacts> RequestRecords::find(std::string_view id) const {
+std::optional<RequestFacts> RequestRecords::find(std::string_view id, const Tenant& who) const {
   const std::lock_guard lock(book_->mutex);
   for (auto one = book_->live.rbegin(); one != book_->live.rend(); ++one)
-    if (one->second->id() == id) return one->second->facts();
+    if (one->second->id() == id && may_see(who, one->second->tenant().name)) return one->second->facts();
   for (auto one = book_->ended.rbegin(); one != book_->ended.rend(); ++one)
-    if (one->id == id) return *one;
+    if (one->id == id && may_see(who, one->tenant)) return *one;
   return std::nullopt;
 }
 

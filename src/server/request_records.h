@@ -58,11 +58,12 @@ class RequestRecords {
   /// A request has come. `endpoint` is a literal: the path of the endpoint table, or "other".
   std::shared_ptr<RequestRecord> begin(const HttpRequest& request, std::string_view endpoint, Tenant tenant);
 
-  /// In the order in which they came.
-  std::vector<RequestFacts> live() const;
+  /// Those that `who` may see, in the order in which they came. The tenant "default" may see all: keys without a tenant are
+  /// those of whoever runs the server; others see their own.
+  std::vector<RequestFacts> live(const Tenant& who) const;
 
-  /// The youngest of that id, live or ended. Ids are the clients' to choose: ask for the tenant's own only.
-  std::optional<RequestFacts> find(std::string_view id) const;
+  /// The youngest of that id, live or ended, that `who` may see: ids are the clients' to choose.
+  std::optional<RequestFacts> find(std::string_view id, const Tenant& who) const;
 
  private:
   class Record;

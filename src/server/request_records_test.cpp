@@ -47,22 +47,22 @@ TEST_F(RequestRecordsTest, a_request_lives_and_ends) {
   auto record = records_.begin(with_id("a"), "/v1/completions", {.name = "t", .id = 3});
   EXPECT_EQ(record->id(), "a");
   EXPECT_EQ(record->tenant().id, 3);
-  ASSERT_EQ(records_.live().size(), 1u);
-  EXPECT_EQ(records_.live()[0].state(), "reading");
+  ASSERT_EQ(records_.live(Tenant{}).size(), 1u);
+  EXPECT_EQ(records_.live(Tenant{})[0].state(), "reading");
   record->read(11, 2, 100, true);
-  EXPECT_EQ(records_.find("a")->state(), "waiting");
+  EXPECT_EQ(records_.find("a", Tenant{})->state(), "waiting");
   record->tokens(2);
   record->tokens(1);
-  EXPECT_EQ(records_.find("a")->state(), "generating");
-  EXPECT_EQ(records_.find("a")->generated_tokens, 3);
+  EXPECT_EQ(records_.find("a", Tenant{})->state(), "generating");
+  EXPECT_EQ(records_.find("a", Tenant{})->generated_tokens, 3);
   EXPECT_EQ(metrics_.live_requests.value(), 1);
   record->answer_ended(engine::Finish::stop, usage(11, 4, 1), {.cached = 4});
   record->answer_ended(engine::Finish::length, usage(11, 4, 2), {.cached = 4});
   record->sent(200);
   record.reset();
   EXPECT_EQ(metrics_.live_requests.value(), 0);
-  EXPECT_TRUE(records_.live().empty());
-  const auto facts = records_.find("a");
+  EXPECT_TRUE(records_.live(Tenant{}).empty());
+  const auto facts = records_.find("a", Tenant{});
   ASSERT_TRUE(facts);
   EXPECT_EQ(facts->state(), "ended");
   EXPECT_EQ(facts->status, 200);
@@ -108,7 +108,7 @@ TEST_F(RequestRecordsTest, O11_2_cancelled_work_counts_once_and_what_was_refused
 
 TEST_F(RequestRecordsTest, an_answer_that_nobody_sent_is_a_500) {
   records_.begin(with_id("a"), "/v1/models", {}).reset();
-  EXPECT_EQ(records_.find("a")->status, 500);
+  EXPECT_EQ(records_.find("a", Tenant{})->status, 500);
 }
 
 TEST_F(RequestRecordsTest, answers_that_nobody_reads_any_more_are_cancelled) {
@@ -116,7 +116,7 @@ TEST_F(RequestRecordsTest, answers_that_nobody_reads_any_more_are_cancelled) {
   record->read(1, 2, 10, true);
   record->answer_ended(engine::Finish::stop, usage(1, 0, 1), {});
   record.reset();
-  EXPECT_EQ(records_.find("a")->reasons, "cancelled,stop");
+  EXPECT_EQ(records_.find("a", Tenant{})->reasons, "cancelled,stop");
 }
 
 TEST_F(RequestRecordsTest, generated_tokens_are_charged_as_they_come) {
@@ -133,21 +133,36 @@ TEST_F(RequestRecordsTest, generated_tokens_are_charged_as_they_come) {
 
 TEST_F(RequestRecordsTest, only_the_last_1024_are_kept_and_the_youngest_of_an_id_is_found) {
   for (int i = 0; i < 1030; ++i) records_.begin(with_id("r" + std::to_string(i)), "/v1/models", {})->sent(200);
-  EXPECT_FALSE(records_.find("r5"));
-  EXPECT_TRUE(records_.find("r6"));
-  EXPECT_TRUE(records_.find("r1029"));
+  EXPECT_FALSE(records_.find("r5", Tenant{}));
+  EXPECT_TRUE(records_.find("r6", Tenant{}));
+  EXPECT_TRUE(records_.find("r1029", Tenant{}));
   for (const int status : {200, 404}) records_.begin(with_id("same"), "/v1/models", {})->sent(status);
-  EXPECT_EQ(records_.find("same")->status, 404);
+  EXPECT_EQ(records_.find("same", Tenant{})->status, 404);
   const auto live = records_.begin(with_id("same"), "/v1/models", {});
-  EXPECT_EQ(records_.find("same")->status, 0);
+  EXPECT_EQ(records_.find("same", Tenant{})->status, 0);
 }
 
 TEST_F(RequestRecordsTest, reports_of_very_many_answers_are_not_all_kept) {
   auto record = records_.begin(with_id("a"), "/v1/completions", {});
   record->read(1, 100, 1, false);
   for (int i = 0; i < 100; ++i) record->answer_ended(engine::Finish::stop, usage(1, 0, 1), {});
-  EXPECT_EQ(records_.find("a")->reports.size(), RequestRecords::kMostReports);
-  EXPECT_EQ(records_.find("a")->answers_ended, 100);
+  EXPECT_EQ(records_.find("a", Tenant{})->reports.size(), RequestRecords::kMostReports);
+  EXPECT_EQ(records_.find("a", Tenant{})->answers_ended, 100);
+}
+
+TEST_F(RequestRecordsTest, a_tenant_sees_its_own_and_default_sees_all) {
+  const Tenant a{.name = "a", .id = 1}, b{.name = "b", .id = 2};
+  records_.begin(with_id("same"), "/v1/models", a)->sent(200);
+  records_.begin(with_id("same"), "/v1/models", b)->sent(404);
+  EXPECT_EQ(records_.find("same", a)->status, 200);
+  EXPECT_EQ(records_.find("same", b)->status, 404);
+  EXPECT_EQ(records_.find("same", Tenant{})->status, 404);
+  EXPECT_FALSE(records_.find("same", Tenant{.name = "c"}));
+  const auto live = records_.begin(with_id("live"), "/v1/models", a);
+  EXPECT_EQ(records_.live(a).size(), 1u);
+  EXPECT_EQ(records_.live(b).size(), 0u);
+  EXPECT_EQ(records_.live(Tenant{}).size(), 1u);
+  EXPECT_FALSE(records_.find("live", b));
 }
 
 TEST_F(RequestRecordsTest, a_record_outlives_the_book) {
@@ -174,8 +189,8 @@ TEST_F(RequestRecordsTest, many_threads_begin_end_and_look) {
       }
     });
   for (int i = 0; i < 300; ++i) {
-    EXPECT_LE(records_.live().size(), 3u);
-    const auto facts = records_.find("x");
+    EXPECT_LE(records_.live(Tenant{}).size(), 3u);
+    const auto facts = records_.find("x", Tenant{});
     EXPECT_TRUE(!facts || facts->id == "x");
   }
   for (std::thread& one : threads) one.join();
