@@ -184,10 +184,13 @@ std::optional<HttpResponse> Application::veto(const HttpRequest& head, Port port
   const auto& [error, reason, more] = *admission.refusal;
   const auto record = records_.begin(head, admission.found.route ? admission.found.route->path : "other", admission.tenant ? *admission.tenant : Tenant{.name = ""});
   record->refused(error.status, std::string(reason));
-  HttpResponse response = error_response(error, admission.dialect);
+  ApiError told = error;
+  told.request_id = record->id();
+  HttpResponse response = error_response(told, admission.dialect);
   for (const Header& header : more) response.headers.push_back(header);
   for (Header& header : cors_headers(config_.cors_origin)) response.headers.push_back(std::move(header));
   response.headers.push_back({"x-request-id", record->id()});
+  if (admission.dialect == Dialect::anthropic) response.headers.push_back({"request-id", record->id()});  // as its clients look for it
   record->sent(error.status);
   return response;
 }
@@ -207,6 +210,7 @@ void Application::handle(ExchangePtr exchange, Port port) {
   auto record = records_.begin(request, route.path, *admission.tenant);
   std::vector<Header> headers = cors_headers(config_.cors_origin);
   headers.push_back({"x-request-id", record->id()});
+  if (admission.dialect == Dialect::anthropic) headers.push_back({"request-id", record->id()});
   std::optional<ApiError> limited;
   if (route.counted) {
     RateLimits::Decision decision = rate_limits_.request(*admission.tenant, now_us());

@@ -239,7 +239,7 @@ TEST_F(GenerationTest, a_full_queue_is_a_429_with_a_time_to_come_again) {
 }
 
 TEST_F(GenerationTest, O8_8_a_fault_in_mid_stream_is_an_event_and_then_the_end) {
-  start({.fails = [](int step) { return step == 5; }});
+  start({.step_time = 5ms, .fails = [](int step) { return step == 20; }});  // slow enough for some tokens to be told before
   const HttpResponse response = ask(plan_completion, R"({"prompt":"ab","max_tokens":50,"ignore_eos":true,"stream":true})");
   EXPECT_EQ(response.status, 200);
   const auto events = events_of(response.body);

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "server/application.h"
+#include "server/cache_explain.h"
 #include "server/capabilities.h"
 #include "server/endpoints.h"
 #include "server/metrics_page.h"
@@ -27,6 +28,11 @@ Pulse pulse_of(const ServedModel* model, Microseconds max_step_us) {
   if (!model) return {.max_step_us = max_step_us};
   const engine::EngineMetrics& metrics = model->engine->metrics();
   return {.silent_us = model->engine->pulse(), .max_step_us = max_step_us, .running = metrics.running.value(), .waiting = metrics.waiting.value()};
+}
+
+void answer_json(Call& call, const Result<text::Json>& body) {
+  if (!body) return refuse(call, body.error(), Dialect::openai);
+  call.exchange->respond({.body = dump(*body)});
 }
 
 }  // namespace
@@ -70,30 +76,17 @@ void capabilities(Call call) { call.exchange->respond({.body = dump(capabilities
 
 void openapi(Call call) { call.exchange->respond({.body = dump(openapi_document(routes(), call.application->config().version))}); }
 
-void debug_requests(Call call) { call.exchange->respond({.body = dump(requests_body(call.application->records().live(), now_us()))}); }
+void debug_requests(Call call) { call.exchange->respond({.body = dump(requests_body(call.application->records().live(call.record->tenant()), now_us()))}); }
 
-/// GET: what the cache did for a request of the asking tenant.
-void explain_request(Call call) {
-  std::string id;
-  for (const auto& [name, value] : call.exchange->request().query)
-    if (name == "request_id") id = value;
-  if (id.empty()) return refuse(call, field_error("request_id", "expected the X-Request-Id of a request: /cache/explain?request_id=ID"), Dialect::openai);
-  const auto found = call.application->records().find(id);
-  if (found && found->tenant == call.record->tenant().name) return call.exchange->respond({.body = dump(explained_body(*found))});
-  Error none = field_error("request_id", "'{}' is no request that lives or ended lately", id);
-  none.code = Code::not_found;
-  refuse(call, none, Dialect::openai);
-}
+void explain_request(Call call) { answer_json(call, explain_request(call.exchange->request().query, call.application->records(), call.record->tenant())); }
 
-/// POST: what the cache would do for a prompt now; the body is one of /v1/completions or, with messages, of /v1/chat/completions.
 void explain_prompt(Call call) {
   const auto body = read_body(call);
   if (!body) return refuse(call, body.error(), Dialect::openai);
   RequestContext context = context_of(call);
-  const auto plan = body->contains("messages") ? plan_chat_completion(*body, context) : plan_completion(*body, context);
-  if (!plan) return refuse(call, plan.error(), Dialect::openai);
-  const engine::Request& first = plan->prompts.front();
-  call.exchange->respond({.body = dump(report_body(call.model->engine->explain(first.prompt, first.cache_salt)))});
+  const auto made = explain_prompt(*body, context);
+  note_unknown_fields(call, context);
+  answer_json(call, made);
 }
 
 }  // namespace millrace::server

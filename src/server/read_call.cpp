@@ -61,7 +61,9 @@ void refuse(Call& call, const Error& error, Dialect dialect) {
 
 void refuse(Call& call, const ApiError& error, Dialect dialect, std::string_view reason) {
   call.record->refused(error.status, std::string(reason));
-  call.exchange->respond(error_response(error, dialect));
+  ApiError told = error;
+  told.request_id = call.record->id();
+  call.exchange->respond(error_response(told, dialect));
 }
 
 }  // namespace millrace::server
