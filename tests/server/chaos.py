@@ -75,7 +75,7 @@ class Chaos:
         prompt = draw.choice(SIZES) + str(draw.randrange(1000))
         most = draw.choice([1, 5, 50, 400])
         body = {COMPLETIONS: {"prompt": prompt, "max_tokens": most, "ignore_eos": True}, CHAT: {"messages": user(prompt), "max_tokens": most, "ignore_eos": True},
-                MESSAGES: {"model": "m", "messages": user(prompt), "max_tokens": most}, RESPONSES: {"input": prompt, "max_output_tokens": max(16, most)}}[path]
+                MESSAGES: {"model": "m", "messages": user(prompt), "max_tokens": most}, RESPONSES: {"input": prompt, "max_output_tokens": max(16, most), "store": False}}[path]  # what is stored grows, up to its bound
         if draw.random() < 0.6:
             body["stream"] = True
         if path in (COMPLETIONS, CHAT) and draw.random() < 0.3:

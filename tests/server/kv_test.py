@@ -156,7 +156,7 @@ class Kv(Case):
             self.assertGreaterEqual(same, least, name)
 
     def test_o9_7_a_long_prompt_beside_a_stream(self):
-        server = self.serve_here(models.heavy(self.folder / "heavy", 320, 5, context=16384))
+        server = self.serve_here(models.heavy(self.folder / "heavy", 256, 2, context=16384))
         digits = random.Random(9)
         words = lambda n: "".join(digits.choice("0123456789") for _ in range(n))
         body = {"prompt": words(8000), "max_tokens": 1, "temperature": 0, "ignore_eos": True}

@@ -43,7 +43,7 @@ class Start(Case):
     def test_o12_1_ports_that_cannot_be_had(self):
         first = self.serve_here(self.model)
         self.reject([self.model, "--port", first.port], r"127\.0\.0\.1", str(first.port), "in use")
-        large = models.heavy(self.folder / "large", 2048, 6, holes=True)  # not loaded first
+        large = models.heavy(self.folder / "large", 2048, 8, holes=True)  # not loaded first
         self.reject([large, "--port", first.port], "in use")
         with socket.create_server(("127.0.0.1", 0)) as held:
             self.reject([self.model, "--port", held.getsockname()[1]], str(held.getsockname()[1]), "in use")

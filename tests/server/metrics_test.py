@@ -160,7 +160,7 @@ class Metrics(Case):
         self.assertIn("\nvllm:num_requests_running", other.get("/metrics").text)
 
     def test_o11_4_health_while_loading(self):
-        model = models.heavy(self.folder / "large", 2048, 6, holes=True)
+        model = models.heavy(self.folder / "large", 1024, 6, holes=True)
         server = self.serve_here(model, wait=False)
         seen, limit = [], time.monotonic() + 60 * SLOW
         while time.monotonic() < limit:

@@ -36,7 +36,8 @@ WAITING = "millrace_num_requests_waiting"
 LIVE = "millrace_kv_cache_usage_perc"  # of blocks that a request holds; those that only the prefix cache keeps do not count
 
 Event = collections.namedtuple("Event", "at name data")  # data: parsed, or the word [DONE]
-SMALL_STACK = lambda: resource.setrlimit(resource.RLIMIT_STACK, (1 << 20, 1 << 20))
+# For preexec: what recurses per bracket ends there. A sanitizer's frames are several times as large.
+SMALL_STACK = None if SANITIZED else lambda: resource.setrlimit(resource.RLIMIT_STACK, (1 << 20, 1 << 20))
 
 
 class Answer:
