@@ -70,7 +70,7 @@ void capabilities(Call call) { call.exchange->respond({.body = dump(capabilities
 
 void openapi(Call call) { call.exchange->respond({.body = dump(openapi_document(routes(), call.application->config().version))}); }
 
-void debug_requests(Call call) { call.exchange->respond({.body = dump(requests_body(call.application->records().live(), now_us()))}); }
+void debug_requests(Call call) { call.exchange->respond({.body = dump(requests_body(call.application->records().live(call.record->tenant()), now_us()))}); }
 
 /// GET: what the cache did for a request of the asking tenant.
 void explain_request(Call call) {
@@ -78,8 +78,8 @@ void explain_request(Call call) {
   for (const auto& [name, value] : call.exchange->request().query)
     if (name == "request_id") id = value;
   if (id.empty()) return refuse(call, field_error("request_id", "expected the X-Request-Id of a request: /cache/explain?request_id=ID"), Dialect::openai);
-  const auto found = call.application->records().find(id);
-  if (found && found->tenant == call.record->tenant().name) return call.exchange->respond({.body = dump(explained_body(*found))});
+  const auto found = call.application->records().find(id, call.record->tenant());
+  if (found) return call.exchange->respond({.body = dump(explained_body(*found))});
   Error none = field_error("request_id", "'{}' is no request that lives or ended lately", id);
   none.code = Code::not_found;
   refuse(call, none, Dialect::openai);
