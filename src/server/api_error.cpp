@@ -59,7 +59,7 @@ bool is_too_long(const Error& error) {
 
 std::string code_of(const Error& error, int status) {
   if (status == 429) return "rate_limit_exceeded";
-  if (status == 404) return "not_found";
+  if (status == 404) return error.where == "model" ? "model_not_found" : "not_found";
   if (status == 400 && error.code == Code::unsupported) return "unsupported";
   return "";
 }
