@@ -15,6 +15,20 @@ foreach(file ${program_tests})
   endif()
 endforeach()
 
+# tests/server/x_test.py is server_x: the server on loopback, each with its own port. They measure time, so they run alone.
+file(GLOB server_tests CONFIGURE_DEPENDS tests/server/*_test.py tests/server/chaos.py)
+set(slow_server_tests chaos equality kv life speed)
+foreach(file ${server_tests})
+  get_filename_component(name ${file} NAME_WE)
+  string(REGEX REPLACE "_test$" "" name ${name})
+  add_test(NAME server_${name} COMMAND Python3::Interpreter ${file})
+  set_tests_properties(server_${name} PROPERTIES TIMEOUT 900 SKIP_RETURN_CODE 77 RUN_SERIAL ON
+    ENVIRONMENT "MILLRACE_BIN=$<TARGET_FILE:millrace>;MILLRACE_SANITIZE=${sanitizers}")
+  if(name IN_LIST slow_server_tests)
+    set_tests_properties(server_${name} PROPERTIES LABELS slow)
+  endif()
+endforeach()
+
 # tests/clients/x_test.py is clients_x: real clients against a server, label `clients`. tests/packaging/x_test.py is
 # packaging_x: what is installed, and the service manager's side of a server. None for the sanitizer suites.
 file(GLOB service_tests CONFIGURE_DEPENDS tests/clients/*_test.py tests/packaging/*_test.py)

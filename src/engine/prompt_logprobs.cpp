@@ -6,17 +6,16 @@
 
 namespace millrace::engine {
 
-PromptLogprobs::PromptLogprobs(std::vector<TokenId> prompt, int n_top, int vocab_size)
+PromptLogprobs::PromptLogprobs(std::vector<TokenId> prompt, int n_top)
     : prompt_(std::move(prompt)),
       n_top_(static_cast<std::size_t>(n_top)),
       tokens_(prompt_.size()),
       n_tops_(prompt_.size()),
-      top_(prompt_.size() * n_top_),
-      scratch_(sampling::scratch_bytes(static_cast<std::size_t>(vocab_size))) {}
+      top_(prompt_.size() * n_top_) {}
 
-std::shared_ptr<const PromptLogprobs> PromptLogprobs::collect(Request& request, int n_top, int vocab_size) {
+std::shared_ptr<const PromptLogprobs> PromptLogprobs::collect(Request& request, int n_top) {
   MILLRACE_CHECK(n_top >= 0 && n_top <= sampling::kMostTopLogprobs, std::to_string(n_top) + " best tokens");
-  const std::shared_ptr<PromptLogprobs> all(new PromptLogprobs(request.prompt, n_top, vocab_size));
+  const std::shared_ptr<PromptLogprobs> all(new PromptLogprobs(request.prompt, n_top));
   request.prompt_rows = model::Outputs::all;
   request.row_sink = [all](int first, std::span<const float> rows, int width) { all->add(first, rows, width); };
   return all;
@@ -24,6 +23,7 @@ std::shared_ptr<const PromptLogprobs> PromptLogprobs::collect(Request& request, 
 
 void PromptLogprobs::add(int first, std::span<const float> rows, int width) {
   const auto vocab = static_cast<std::size_t>(width);
+  scratch_.resize(sampling::scratch_bytes(vocab));
   for (std::size_t i = 0; i * vocab < rows.size(); ++i) {
     const std::size_t next = static_cast<std::size_t>(first) + i + 1;
     if (next >= prompt_.size()) return;  // the last row is that of the first new token

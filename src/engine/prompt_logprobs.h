@@ -13,13 +13,13 @@
 
 namespace millrace::engine {
 
-/// All of its memory is there from the start: per token of the prompt 12 bytes and 8 for each of `n_top`.
+/// Per token of the prompt it takes 12 bytes and 8 for each of `n_top`, from the start; and scratch for one row.
 class PromptLogprobs {
  public:
-  /// Makes `request`, whose prompt is complete, collect: sets prompt_rows and row_sink. `vocab_size` is the runner's, `n_top`
+  /// Makes `request`, whose prompt is complete, collect: sets prompt_rows and row_sink. `n_top`:
   /// [0, sampling::kMostTopLogprobs]. What it holds is read when an event with a token or the last one was: the engine does
   /// not touch it any more then.
-  static std::shared_ptr<const PromptLogprobs> collect(Request& request, int n_top, int vocab_size);
+  static std::shared_ptr<const PromptLogprobs> collect(Request& request, int n_top);
 
   /// Positions of the prompt that are known, from the first on: all, unless the request ended before.
   int known() const { return known_; }
@@ -33,7 +33,7 @@ class PromptLogprobs {
   }
 
  private:
-  PromptLogprobs(std::vector<TokenId> prompt, int n_top, int vocab_size);
+  PromptLogprobs(std::vector<TokenId> prompt, int n_top);
   void add(int first, std::span<const float> rows, int width);
 
   std::vector<TokenId> prompt_;

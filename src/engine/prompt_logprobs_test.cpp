@@ -36,7 +36,7 @@ TEST_F(PromptLogprobsTest, each_token_has_its_own_after_those_before_it_whatever
       Engine& engine = start({.step_outputs = step_outputs, .slices = 5}, {.step_tokens = 24, .max_running = 5, .check_invariants = true});
       Request request = long_prompt(64, max_new);
       const Answer want = answer_alone(request, tokenizer_);
-      const auto logprobs = PromptLogprobs::collect(request, 3, engine.info().vocab_size);
+      const auto logprobs = PromptLogprobs::collect(request, 3);
       Handle other = submit(story(40, 9));
       const Answer got = ask(request);
       EXPECT_EQ(got.text, want.text);
@@ -64,7 +64,7 @@ TEST_F(PromptLogprobsTest, a_cached_prompt_has_all_of_them_again_and_equal) {  /
   std::vector<float> runs[2];
   for (auto& run : runs) {
     Request request = long_prompt(64, 1);
-    const auto logprobs = PromptLogprobs::collect(request, 1, engine.info().vocab_size);
+    const auto logprobs = PromptLogprobs::collect(request, 1);
     ask(request);
     ASSERT_EQ(logprobs->known(), 64);
     for (int i = 1; i < 64; ++i) run.push_back(logprobs->at(i).logprob), run.push_back(logprobs->top(i)[0].logprob);
@@ -83,7 +83,7 @@ TEST_F(PromptLogprobsTest, they_are_there_when_the_first_new_token_is_and_a_pree
     for (int i = 0; i < n; ++i) {
       Request request = long_prompt(20 + i, 40);
       request.sampling.seed = static_cast<std::uint64_t>(i);
-      all.push_back(PromptLogprobs::collect(request, 0, engine.info().vocab_size));
+      all.push_back(PromptLogprobs::collect(request, 0));
       requests.push_back(request);
       handles.push_back(submit(request));
     }
@@ -107,10 +107,10 @@ TEST_F(PromptLogprobsTest, they_are_there_when_the_first_new_token_is_and_a_pree
 TEST_F(PromptLogprobsTest, a_prompt_of_one_token_has_none_and_a_request_that_ends_early_some) {
   Engine& engine = start({.step_outputs = 5, .slices = 5, .fails = [](int step) { return step == 3; }}, {.step_tokens = 8, .max_running = 5});
   Request one = long_prompt(1, 1), early = long_prompt(64, 1);
-  const auto none = PromptLogprobs::collect(one, 2, engine.info().vocab_size);
+  const auto none = PromptLogprobs::collect(one, 2);
   EXPECT_EQ(ask(one).finished, Finish::length);
   EXPECT_EQ(none->known(), 1);
-  const auto some = PromptLogprobs::collect(early, 2, engine.info().vocab_size);
+  const auto some = PromptLogprobs::collect(early, 2);
   EXPECT_EQ(ask(early).finished, Finish::error);
   EXPECT_GT(some->known(), 1);
   EXPECT_LT(some->known(), 64);

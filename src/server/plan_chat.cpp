@@ -44,7 +44,7 @@ Result<GenerationPlan> plan_chat_completion(const text::Json& body, RequestConte
   style.stop = request.stop;
   MILLRACE_TRY(prompt_top, read_prompt_logprobs(fields, plan.answers));
   ToldPrompt told;
-  if (prompt_top >= 0) told = {request.prompt, engine::PromptLogprobs::collect(request, prompt_top, context.model->tokenizer->vocab_size())};
+  if (prompt_top >= 0) told = {request.prompt, engine::PromptLogprobs::collect(request, prompt_top)};
   plan.prompts.push_back(std::move(request));
   plan.writer = std::make_unique<ChatWriter>(std::move(style), std::move(told));
   return plan;

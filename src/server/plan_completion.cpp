@@ -80,7 +80,7 @@ Result<GenerationPlan> plan_completion(const Json& body, RequestContext& context
     MILLRACE_TRY_VOID(limit_answer(request, fields.integer("max_tokens"), "max_tokens", context));
     if (plan.answers > 1 && request.max_new_tokens == 0) return field_error("n", "{} answers of no tokens", plan.answers);
     EchoedPrompt& one = told.emplace_back();
-    if (told_top >= 0) one.logprobs = engine::PromptLogprobs::collect(request, told_top, context.model->tokenizer->vocab_size());
+    if (told_top >= 0) one.logprobs = engine::PromptLogprobs::collect(request, told_top);
     one.tells_logprobs = prompt_top >= 0;
     if (echo) one.echo = prompt.text ? *std::move(prompt.text) : context.model->tokenizer->decode(prompt.ids, keep_special);
     one.ids = std::move(prompt.ids);

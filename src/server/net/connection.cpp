@@ -35,6 +35,10 @@ std::shared_ptr<Connection> Connection::open(IoThread& io, int fd, std::string p
   return connection;
 }
 
+/// More of a request is to come: a client that sends head and body apart, with Nagle's algorithm on, sends the body when
+/// the head was acknowledged, and the kernel would think about that for 40 ms.
+void Connection::acknowledge_at_once() { set_option(descriptor_.native_handle(), IPPROTO_TCP, TCP_QUICKACK, 1); }
+
 void Connection::start() {
   if (admission_ != NetState::Admission::served) return refuse_for_want_of_room();
   metrics().connections_total.add();

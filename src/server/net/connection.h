@@ -55,6 +55,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Connection(IoThread& io, std::string peer, NetState::Admission admission);
 
   // connection_input.cpp: from bytes to a request
+  void acknowledge_at_once();
   void wait_readable();
   void read_on();
   void on_readable();

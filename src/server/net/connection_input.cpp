@@ -73,6 +73,7 @@ void Connection::on_readable() {
         metrics().received_bytes_total.add(got.bytes);
         on_bytes({buffer.data(), got.bytes});
         if (phase_ == Phase::closed) return;
+        if (phase_ == Phase::head || phase_ == Phase::body) acknowledge_at_once();
         if (got.bytes < buffer.size() && !stream_->holds_bytes()) return wait_readable();
         break;
       case Io::wants_read: return wait_readable();

@@ -76,6 +76,7 @@ class Server final : public HttpServer {
   bool wait_until_idle(std::chrono::milliseconds timeout) override { return state_.wait_until_idle(timeout); }
 
   Result<void> reload_tls() override {
+    if (std::ranges::none_of(state_.options.at, &ListenAt::tls)) return {};
     MILLRACE_TRY(tls, TlsContext::load(state_.options.tls));
     state_.set_tls(std::move(tls));
     return {};

@@ -76,7 +76,8 @@ class HttpServer {
   /// True once every connection has closed. Errors never; false after `timeout`.
   virtual bool wait_until_idle(std::chrono::milliseconds timeout) = 0;
 
-  /// Reads certificate and key again, for the connections to come; on an error the old ones stay. Any thread.
+  /// Reads certificate and key again, for the connections to come; on an error the old ones stay. Without TLS there is
+  /// nothing to read. Any thread.
   virtual Result<void> reload_tls() = 0;
 
   virtual const HttpServerMetrics& metrics() const = 0;
