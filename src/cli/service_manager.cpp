@@ -2,14 +2,37 @@
 
 #include <fmt/format.h>
 #include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/un.h>
 #include <systemd/sd-daemon.h>
+#include <unistd.h>
 
+#include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 
 namespace millrace::cli {
 
-void notify_service_manager(const std::string& state) { sd_notify(/*unset_environment=*/0, state.c_str()); }
+// Not sd_notify: that waits as long as the manager does not read, and its queue is full with some ten datagrams.
+void notify_service_manager(const std::string& state) {
+  constexpr timeval kPatience{.tv_sec = 2, .tv_usec = 0};
+  const char* set = std::getenv("NOTIFY_SOCKET");
+  std::string path = set ? set : "";
+  sockaddr_un address{.sun_family = AF_UNIX};
+  if ((path[0] != '/' && path[0] != '@') || path.size() >= sizeof address.sun_path) return;
+  if (path[0] == '@') path[0] = '\0';  // a name that is no file
+  std::memcpy(address.sun_path, path.data(), path.size());
+  const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + path.size());
+
+  const int descriptor = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  if (descriptor < 0) return;
+  setsockopt(descriptor, SOL_SOCKET, SO_SNDTIMEO, &kPatience, sizeof kPatience);
+  const bool may_be_lost = state.starts_with("STATUS=") && state.find('\n') == state.npos;
+  if (connect(descriptor, reinterpret_cast<const sockaddr*>(&address), length) == 0)
+    (void)!send(descriptor, state.data(), state.size(), MSG_NOSIGNAL | (may_be_lost ? MSG_DONTWAIT : 0));
+  close(descriptor);
+}
 
 Result<std::vector<int>> inherited_descriptors() {
   const int n = sd_listen_fds(/*unset_environment=*/1);

@@ -12,8 +12,9 @@
 
 namespace millrace::cli {
 
-/// "READY=1", "STATUS=loading 42 %", "STOPPING=1", "RELOADING=1", "WATCHDOG=1", or several lines. Never waits, never fails: a
-/// manager that does not listen is no reason to stop serving. Any thread.
+/// "READY=1", "STATUS=loading 42 %", "STOPPING=1", "RELOADING=1", "WATCHDOG=1", or several lines. Never fails: a
+/// manager that does not listen is no reason to stop serving. One that does not keep up misses a STATUS by itself; for the
+/// rest we wait, two seconds at most. Any thread.
 void notify_service_manager(const std::string& state);
 
 /// The listening stream sockets that were passed to us, marked close-on-exec; empty when none were. Their variables leave

@@ -8,8 +8,11 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <cstddef>
 #include <cstring>
 #include <string>
+#include <thread>
+#include <vector>
 
 namespace millrace::cli {
 namespace {
@@ -41,21 +44,52 @@ TEST(ServiceManager, WithoutAManagerNothingHappens) {
   EXPECT_FALSE(watchdog_interval());
 }
 
-TEST(ServiceManager, AStateArrivesAsOneDatagram) {
-  sockaddr_un address{.sun_family = AF_UNIX};
-  const std::string name = std::string(1, '\0') + "millrace-test-" + std::to_string(getpid());  // abstract: leaves no file
-  std::memcpy(address.sun_path, name.data(), name.size());
-  const int manager = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-  ASSERT_EQ(bind(manager, reinterpret_cast<const sockaddr*>(&address), socklen_t(offsetof(sockaddr_un, sun_path) + name.size())), 0);
-  const Variable variable("NOTIFY_SOCKET", "@" + name.substr(1));
+/// A manager's end: a datagram socket of a name that leaves no file.
+struct Manager {
+  Manager() {
+    sockaddr_un address{.sun_family = AF_UNIX};
+    const std::string name = std::string(1, '\0') + "millrace-test-" + std::to_string(getpid());
+    std::memcpy(address.sun_path, name.data(), name.size());
+    EXPECT_EQ(bind(descriptor, reinterpret_cast<const sockaddr*>(&address), socklen_t(offsetof(sockaddr_un, sun_path) + name.size())), 0);
+    setenv("NOTIFY_SOCKET", ("@" + name.substr(1)).c_str(), 1);
+  }
+  ~Manager() {
+    unsetenv("NOTIFY_SOCKET");
+    close(descriptor);
+  }
 
+  /// The next state; "" when there is none.
+  std::string next() const {
+    char text[100];
+    const auto n = recv(descriptor, text, sizeof text, MSG_DONTWAIT);
+    return std::string(text, n > 0 ? std::size_t(n) : 0);
+  }
+
+  const int descriptor = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+};
+
+TEST(ServiceManager, AStateArrivesAsOneDatagram) {
+  const Manager manager;
   notify_service_manager("STATUS=loading 42 %");
   notify_service_manager("READY=1\nSTATUS=serving");
+  EXPECT_EQ(manager.next(), "STATUS=loading 42 %");
+  EXPECT_EQ(manager.next(), "READY=1\nSTATUS=serving");
+}
 
-  char text[100];
-  EXPECT_EQ(std::string(text, std::size_t(recv(manager, text, sizeof text, MSG_DONTWAIT))), "STATUS=loading 42 %");
-  EXPECT_EQ(std::string(text, std::size_t(recv(manager, text, sizeof text, MSG_DONTWAIT))), "READY=1\nSTATUS=serving");
-  close(manager);
+TEST(ServiceManager, AManagerThatDoesNotKeepUpMissesNothingButWhatIsOutdated) {
+  const Manager manager;
+  for (int percent = 0; percent < 2000; ++percent) notify_service_manager("STATUS=loading");  // more than any queue has room for
+  std::vector<std::string> states;
+  std::thread reader([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    while ((states.empty() || states.back() != "READY=1") && std::chrono::steady_clock::now() < until)
+      if (std::string state = manager.next(); !state.empty()) states.push_back(std::move(state));
+  });
+  notify_service_manager("READY=1");
+  reader.join();
+  EXPECT_EQ(states.back(), "READY=1");
+  EXPECT_LT(states.size(), 2000u);
 }
 
 TEST(ServiceManager, AManagerThatIsGoneIsNoError) {

@@ -33,7 +33,7 @@ TEST_F(PromptLogprobsTest, each_token_has_its_own_after_those_before_it_whatever
   for (const int step_outputs : {16, 32, 5})
     for (const int max_new : {0, 1, 20}) {
       SCOPED_TRACE(std::to_string(step_outputs) + " rows a step, " + std::to_string(max_new) + " new tokens");
-      Engine& engine = start({.step_outputs = step_outputs, .slices = 5}, {.step_tokens = 24, .max_running = 5, .check_invariants = true});
+      start({.step_outputs = step_outputs, .slices = 5}, {.step_tokens = 24, .max_running = 5, .check_invariants = true});
       Request request = long_prompt(64, max_new);
       const Answer want = answer_alone(request, tokenizer_);
       const auto logprobs = PromptLogprobs::collect(request, 3);
@@ -60,7 +60,7 @@ TEST_F(PromptLogprobsTest, each_token_has_its_own_after_those_before_it_whatever
 }
 
 TEST_F(PromptLogprobsTest, a_cached_prompt_has_all_of_them_again_and_equal) {  // O9.2
-  Engine& engine = start();
+  start();
   std::vector<float> runs[2];
   for (auto& run : runs) {
     Request request = long_prompt(64, 1);
@@ -105,7 +105,7 @@ TEST_F(PromptLogprobsTest, they_are_there_when_the_first_new_token_is_and_a_pree
 }
 
 TEST_F(PromptLogprobsTest, a_prompt_of_one_token_has_none_and_a_request_that_ends_early_some) {
-  Engine& engine = start({.step_outputs = 5, .slices = 5, .fails = [](int step) { return step == 3; }}, {.step_tokens = 8, .max_running = 5});
+  start({.step_outputs = 5, .slices = 5, .fails = [](int step) { return step == 3; }}, {.step_tokens = 8, .max_running = 5});
   Request one = long_prompt(1, 1), early = long_prompt(64, 1);
   const auto none = PromptLogprobs::collect(one, 2);
   EXPECT_EQ(ask(one).finished, Finish::length);

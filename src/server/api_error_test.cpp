@@ -25,6 +25,11 @@ TEST(ApiError, a_prompt_that_can_never_fit_is_the_clients_mistake) {
   EXPECT_EQ(of(Code::invalid_argument, "prompt of 40 tokens leaves no room for an answer, 40 tokens fit").code, "context_length_exceeded");
 }
 
+TEST(ApiError, a_model_that_is_not_served_has_the_word_that_clients_look_for) {
+  EXPECT_EQ(of(Code::not_found, "model: 'x' is not served here", 0, "model").code, "model_not_found");
+  EXPECT_EQ(of(Code::not_found, "x").code, "not_found");
+}
+
 TEST(ApiError, both_dialects) {
   const ApiError error = of(Code::invalid_argument, "n: got \"x\"", 0, "n");
   EXPECT_EQ(error_response(error, Dialect::openai).body, R"({"error":{"message":"n: got \"x\"","type":"invalid_request_error","param":"n","code":null}})");

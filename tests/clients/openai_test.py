@@ -59,8 +59,9 @@ class Chat(unittest.TestCase):
                 self.assertEqual(parts[0].delta.role, "assistant")
 
     def test_the_clients_own_accumulator(self):
-        asked = dict(messages=user("Name three colours."), max_tokens=24, **GREEDY)
+        asked = dict(messages=user("Hello! Who are you?"), max_tokens=200, **GREEDY)  # ends by itself: else the client raises
         whole = self.client.chat.completions.create(**asked)
+        self.assertEqual(whole.choices[0].finish_reason, "stop")
         with self.client.chat.completions.stream(**asked) as stream:
             deltas = [event.delta for event in stream if event.type == "content.delta"]
             final = stream.get_final_completion()
@@ -153,7 +154,7 @@ class Errors(unittest.TestCase):
 
     def test_keys(self):
         with Server("--api-key", "secret") as guarded:
-            for wrong in ("guess", "secre", "secret "):
+            for wrong in ("guess", "secre", "secret2"):
                 with self.assertRaises(openai.AuthenticationError):
                     client_of(guarded, api_key=wrong).models.list()
             self.assertTrue(client_of(guarded, api_key="secret").models.list().data)

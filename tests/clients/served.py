@@ -35,7 +35,7 @@ class Server:
     """Started on entering, stopped by SIGTERM on leaving: it has to end with 0."""
 
     def __init__(self, *options, model=None, variables=None):
-        self.command = [BIN, "serve", str(model or default_model()), "--port", "0", "--served-model-name", MODEL, *map(str, options)]
+        self.command = [BIN, "serve", str(model or default_model()), "--port", "0", "--served-model-name", MODEL, "--kv-memory", "512MiB", *map(str, options)]
         self.variables = variables or {}
 
     def __enter__(self):
@@ -50,6 +50,7 @@ class Server:
             self.process.kill()
             self.process.wait()
             print(self.log(), file=sys.stderr)
+            self._log.close()
             raise
         return self
 
@@ -60,10 +61,12 @@ class Server:
         except subprocess.TimeoutExpired:
             self.process.kill()
             status = f"none 30 s after SIGTERM, killed: {self.process.wait()}"
+        log = self.log()
+        self._log.close()
         if kind is not None:
-            print(f"the server's log:\n{self.log()[-4000:]}", file=sys.stderr)
+            print(f"the server's log:\n{log[-4000:]}", file=sys.stderr)
         elif status != 0:
-            raise AssertionError(f"the server ended with {status}:\n{self.log()[-4000:]}")
+            raise AssertionError(f"the server ended with {status}:\n{log[-4000:]}")
 
     def log(self):
         self._log.seek(0)
@@ -72,7 +75,7 @@ class Server:
     def _address(self):
         if self.process.poll() is not None:
             raise AssertionError(f"the server ended with {self.process.returncode}")
-        return next(iter(re.findall(r"^listening on ([0-9.]+):([0-9]+)", self.log(), re.M)), None)
+        return next(iter(re.findall(r"^listening on http://([0-9.]+):([0-9]+)", self.log(), re.M)), None)
 
     @property
     def url(self):

@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "clients"))
@@ -49,6 +50,16 @@ class Notify(unittest.TestCase):
             server.process.send_signal(signal.SIGTERM)
             self.assertIn("STOPPING=1", self.states_until("STOPPING=1"))
             self.assertEqual(server.process.wait(15), 0)
+
+    def test_its_watchdog_hears_of_it_while_it_is_idle_and_while_it_works(self):
+        with Server(variables={"NOTIFY_SOCKET": self.path, "WATCHDOG_USEC": "1000000"}) as server:
+            self.states_until("READY=1")
+            for work in (lambda: None, lambda: server.ask("POST", "/v1/completions", {"prompt": "a", "max_tokens": 150, "ignore_eos": True})):
+                work()
+                before = time.monotonic()
+                for _ in range(3):
+                    self.states_until("WATCHDOG=1")
+                self.assertLess(time.monotonic() - before, 10)
 
     def test_a_server_that_cannot_start_never_says_ready(self):
         done = subprocess.run([BIN, "serve", "/nonexistent.gguf", "--port", "0"], env={**os.environ, "NOTIFY_SOCKET": self.path},
