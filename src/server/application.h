@@ -72,6 +72,7 @@ class Application {
   void handle(ExchangePtr exchange, Port port);
 
   const ServerConfig config_;
+  const Microseconds opened_us_ = now_us();
   ServerMetrics metrics_;
   std::unique_ptr<ApiKeys> keys_;
   RateLimits rate_limits_;

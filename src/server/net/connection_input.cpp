@@ -1,6 +1,7 @@
 // The reading side of a connection.
 
 #include <boost/asio/post.hpp>
+#include <fmt/format.h>
 
 #include <algorithm>
 
@@ -140,11 +141,16 @@ std::size_t Connection::consume(std::string_view bytes) {
     used += n;
     http_1_0_ = parser_->request().http_1_0;
     head_only_ = parser_->request().method == "HEAD";
+    if (phase_ == Phase::body && !body_share_.grow(n, limits().all_body_bytes)) {
+      refuse(503, fmt::format("the requests of all clients have {} bytes, no more fit", limits().all_body_bytes));
+      return bytes.size();
+    }
     switch (parser_->state()) {
       case RequestParser::State::head: return used;
       case RequestParser::State::body:
         if (phase_ == Phase::head) {
           phase_ = Phase::body;
+          body_share_ = BodyShare(io_.state().body_bytes);
           body_end_ = Clock::now() + limits().body_total_timeout;
           set_deadline(std::min(Clock::now() + limits().body_timeout, body_end_));
           on_head(used < bytes.size());
@@ -184,6 +190,7 @@ void Connection::on_head(bool body_is_here) {
 void Connection::on_request() {
   answer_ = std::make_shared<Answer>();
   answer_->request = std::move(parser_->request());
+  answer_->body_share = std::exchange(body_share_, {});
   answer_->request.arrived_us = now_us();
   answer_->connection = this;
   keep_alive_ = parser_->keep_alive();
@@ -207,6 +214,7 @@ void Connection::refuse_rest(HttpResponse response) {
   discarding_ = true;
   keep_alive_ = false;
   parser_.reset();
+  body_share_ = {};
   veto_.reset();
   phase_ = Phase::answering;
   no_deadline();

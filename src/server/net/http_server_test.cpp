@@ -39,6 +39,28 @@ TEST(HttpServer, OneConnectionServesManyRequests) {
   EXPECT_EQ(server.metrics().connections.value(), 1);
 }
 
+TEST(HttpServer, TheBodiesOfAllClientsTogetherAreBounded) {
+  ConnectionLimits limits;
+  limits.all_body_bytes = 1000;
+  TestServer server(limits);
+  const std::string body = "Content-Length: 800\r\n\r\n" + std::string(800, 'x');
+  RawClient first(server.address());
+  first.send("POST /wait HTTP/1.1\r\n" + body);
+  auto held = server.take();
+  ASSERT_TRUE(held);
+  RawClient second(server.address());
+  EXPECT_EQ(second.ask("POST /echo HTTP/1.1\r\n" + body)->status, 503);
+  held->respond({.body = "1"});
+  EXPECT_EQ(first.read_response()->status, 200);
+  held.reset();  // and the body with it
+  for (int attempt = 0; attempt < 100; ++attempt) {
+    RawClient third(server.address());
+    if (third.ask("POST /echo HTTP/1.1\r\n" + body)->status == 200) return;
+    std::this_thread::sleep_for(20ms);
+  }
+  FAIL() << "what the first took was never given back";
+}
+
 TEST(HttpServer, PipelinedRequestsAreAnsweredInOrderOneAtATime) {
   TestServer server;
   RawClient client(server.address());

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "server/http.h"
+#include "server/net/body_share.h"
 
 namespace millrace::server::net {
 
@@ -19,6 +20,7 @@ class Connection;
 /// One request and where its answer goes. Everything but `request` belongs to the connection's thread.
 struct Answer {
   HttpRequest request;
+  BodyShare body_share;  // of request.body
   Connection* connection = nullptr;  // null once the answer is through or the client is gone
   bool gone = false;
   bool streaming = false;

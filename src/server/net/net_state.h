@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 
+#include "server/net/body_share.h"
 #include "server/net/http_server.h"
 #include "server/net/tls.h"
 
@@ -20,6 +21,7 @@ class NetState {
   HttpServerOptions options;
   Handler handler;  // set before the first connection
   HttpServerMetrics metrics;
+  const std::shared_ptr<BodyBytes> body_bytes = std::make_shared<BodyBytes>(0);  // of all clients; exchanges may outlive us
 
   enum class Admission { served, refused, dropped };
 
