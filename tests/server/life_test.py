@@ -214,7 +214,7 @@ class Stop(Case):
     def test_a_term_under_load_loses_no_running_answer(self):
         """Done-when 5."""
         server = self.serve_here(self.model, "--drain-seconds", 60)
-        body = lambda i: self.ask(prompt=f"{i}", max_tokens=200)
+        body = lambda i: self.ask(prompt=f"{i}", max_tokens=120)
         want = [said_of_answer(COMPLETIONS, self.ok(server, COMPLETIONS, body(i))).choices for i in range(16)]
         streams = [server.start_stream(COMPLETIONS, streamed(COMPLETIONS, body(i))) for i in range(16)]
         first = [next(events) for _, events in streams]
