@@ -65,6 +65,7 @@ struct Request {
   RowSink row_sink;
 
   OnEvent on_event;  // or none; the same one for all answers
+  bool tell_progress = false;  // an event without tokens after each step that took more of the prompt, but the last: Usage::prompt_done
 
   /// A client that leaves more tokens than this unread is cancelled, never waited for.
   int max_unread_tokens = 4096;
@@ -87,6 +88,7 @@ struct TokenEvent {
 };
 
 struct Usage {
+  int prompt_done = 0;  // prompt tokens that are cached or computed so far
   int prompt_tokens = 0, cached_tokens = 0, completion_tokens = 0;  // completion_tokens counts the end token
   int preemptions = 0;
   Microseconds queue_us = 0, ttft_us = 0;   // submit to first step, submit to first token

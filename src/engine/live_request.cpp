@@ -85,6 +85,7 @@ bool LiveRequest::ends(TokenId token) {
 }
 
 bool LiveRequest::deliver() {
+  event_.usage = usage_;
   const auto [unread, first] = channel_->push(event_);
   if (first) tell();
   return unread <= static_cast<std::size_t>(request_.max_unread_tokens);

@@ -160,9 +160,12 @@ void Engine::Loop::settle(const sched::Slice& slice, sampling::Sampled sampled, 
   count_prompt(slice.seq, live);
   if (!slice.draws) {
     const bool through = slice.first + slice.count == live.usage().prompt_tokens;
+    live.usage().prompt_done = slice.first + slice.count;
     if (through && live.request().max_new_tokens == 0) end(slice.seq, Finish::length);
+    else if (live.request().tell_progress && !through) live.deliver();
     return;
   }
+  live.usage().prompt_done = live.usage().prompt_tokens;
   deliver(slice.seq, live, std::move(sampled), now);
 }
 

@@ -131,6 +131,36 @@ TEST_F(OnEventTest, says_which_answer_it_is) {
   for (int i = 0; i < 3; ++i) EXPECT_EQ(read_all((*handles)[static_cast<std::size_t>(i)]).text, answer_alone(request, tokenizer_, static_cast<std::uint64_t>(i)).text);
 }
 
+TEST_F(OnEventTest, who_asks_hears_how_far_its_prompt_has_come) {
+  start({.slices = 2}, {.step_tokens = 8, .max_running = 2, .check_invariants = true});
+  Request request = story(3);
+  request.prompt.clear();
+  for (int i = 0; i < 30; ++i) request.prompt.push_back(10 + i % 8);
+  const std::string want = answer_alone(request, tokenizer_).text;
+  request.tell_progress = true;
+  std::vector<int> done;  // on the engine thread, which reads at each step
+  std::string text;
+  std::mutex mutex;
+  std::optional<Handle> handle;
+  Inbox inbox;
+  request.on_event = [&](int) {
+    const std::lock_guard lock(mutex);
+    while (const auto event = handle->next(0ms)) {
+      if (event->tokens.empty() && !event->finished) done.push_back(event->usage.prompt_done);
+      text += event->text;
+      if (event->finished) inbox.post(0);
+    }
+  };
+  {
+    const std::lock_guard lock(mutex);
+    handle = submit(request);
+  }
+  ASSERT_TRUE(inbox.take());
+  engine_.reset();
+  EXPECT_EQ(done, (std::vector<int>{8, 16, 24}));
+  EXPECT_EQ(text, want);
+}
+
 TEST_F(OnEventTest, the_reader_may_read_and_cancel_where_it_is_told) {
   start({.step_time = 1ms});
   std::mutex mutex;

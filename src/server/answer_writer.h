@@ -52,7 +52,9 @@ class AnswerWriter {
   virtual std::string end(int index, const Ending& ending) = 0;
   virtual std::string close(const Totals& totals) = 0;
   virtual std::string failure(const ApiError& error) = 0;  // in the middle of a stream; nothing follows
-  virtual std::string progress(int /*index*/, int /*done*/, int /*total*/) { return ""; }  // prompt tokens, with return_progress
+  /// Of the prompt of answer `index` so many tokens are through, `cached` of them found; with return_progress.
+  struct Progress { int done = 0, cached = 0, total = 0; };
+  virtual std::string progress(int /*index*/, const Progress& /*progress*/) { return ""; }
 
   /// Not streamed: the body of a 200.
   virtual std::string whole(std::span<const Answer> answers, const Totals& totals) = 0;

@@ -61,6 +61,10 @@ std::string ChatWriter::end(int index, const Ending& ending) {
                                   stop_reason(ending, style_.stop)));
 }
 
+std::string ChatWriter::progress(int index, const Progress& progress) {
+  return head_ + "]," + progress_json(index, progress) + (style_.include_usage ? ",\"usage\":null}\n\n" : "}\n\n");
+}
+
 std::string ChatWriter::close(const Totals& totals) {
   std::string out;
   if (style_.include_usage || style_.timings) {

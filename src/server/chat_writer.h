@@ -18,6 +18,7 @@ class ChatWriter : public AnswerWriter {
   std::string begin() override;
   std::string piece(int index, const Piece& piece) override;
   std::string end(int index, const Ending& ending) override;
+  std::string progress(int index, const Progress& progress) override;
   std::string close(const Totals& totals) override;
   std::string failure(const ApiError& error) override { return error_event(error, Dialect::openai); }
   std::string whole(std::span<const Answer> answers, const Totals& totals) override;

@@ -56,6 +56,10 @@ std::string CompletionWriter::end(int index, const Ending& ending) {
   return echo(i) + chunk(index, fmt::format(R"(,"text":"","logprobs":null,"finish_reason":"{}","stop_reason":{})", finish_reason(ending.finish), stop_reason(ending, style_.stop)));
 }
 
+std::string CompletionWriter::progress(int index, const Progress& progress) {
+  return "data: " + head_ + "]," + progress_json(index, progress) + (style_.include_usage ? ",\"usage\":null}\n\n" : "}\n\n");
+}
+
 std::string CompletionWriter::close(const Totals& totals) {
   std::string out;
   if (style_.include_usage || style_.timings) {

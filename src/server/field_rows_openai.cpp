@@ -56,7 +56,7 @@ constexpr Field kFields[] = {
     {"logprobs", kCompletion, Kind::integer, 0, 20, applied, "", "2", "log-probabilities of the tokens and of so many of the likeliest"},
     {"prompt_logprobs", kBoth, Kind::integer, 0, 20, applied, "", "2", "log-probabilities of the prompt's own tokens and of so many of the likeliest there; not with stream or n"},
     {"timings", kBoth, Kind::boolean, 0, 0, applied, "", "true", "milliseconds and tokens per second beside the usage"},
-    {"return_progress", kBoth, Kind::boolean, 0, 0, ignored, "", "true", "how far a prompt has come is not told by the engine yet"},
+    {"return_progress", kBoth, Kind::boolean, 0, 0, applied, "", "true", "chunks without choices say in prompt_progress how far the prompt has come; only with stream"},
     {"skip_special_tokens", kAll, Kind::boolean, 0, 0, applied, "", "true", "false: control tokens stay in the text"},
 
     // How the prompt is made

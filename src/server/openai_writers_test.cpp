@@ -60,6 +60,7 @@ TEST_F(OpenAiWriters, chat_completion_chunks) {
   EXPECT_EQ(writer.begin(), head + R"({"index":0,"delta":{"role":"assistant","content":""},"logprobs":null,"finish_reason":null}],"usage":null})" "\n\n");
   EXPECT_EQ(writer.piece(0, {"hi\n", answer().tokens}), head + R"({"index":0,"delta":{"content":"hi\n"},"logprobs":null,"finish_reason":null}],"usage":null})" "\n\n");
   EXPECT_EQ(writer.piece(0, {"", answer().tokens}), "");  // text is held back, nothing is told
+  EXPECT_EQ(writer.progress(0, {64, 32, 100}), head + R"(],"prompt_progress":{"index":0,"total":100,"cache":32,"processed":64},"usage":null})" "\n\n");
   Ending ending = answer().ending;
   ending.finish = engine::Finish::length;
   ending.stopped_by = {};

@@ -46,6 +46,10 @@ std::string usage_json(const Totals& totals) {
                      totals.reasoning_tokens);
 }
 
+std::string progress_json(int index, const AnswerWriter::Progress& progress) {
+  return fmt::format(R"("prompt_progress":{{"index":{},"total":{},"cache":{},"processed":{}}})", index, progress.total, progress.cached, progress.done);
+}
+
 std::string token_label(const text::Tokenizer& tokenizer, TokenId token) {
   const std::string_view bytes = bytes_of(tokenizer, token);
   if (is_valid_utf8(bytes)) return std::string(bytes);

@@ -20,6 +20,9 @@ std::string stop_reason(const Ending& ending, std::span<const std::string> stop)
 /// OpenAI's usage object.
 std::string usage_json(const Totals& totals);
 
+/// "prompt_progress":{...}, in llama.cpp's words.
+std::string progress_json(int index, const AnswerWriter::Progress& progress);
+
 /// A token as it is shown beside a log-probability: its text, "bytes:\xe2\x82" where that is no text by itself, a control token's spelling.
 std::string token_label(const text::Tokenizer& tokenizer, TokenId token);
 
