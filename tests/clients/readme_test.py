@@ -48,6 +48,7 @@ class Readme(unittest.TestCase):
                               stderr=subprocess.PIPE, text=True, timeout=300)
         log = folder / "server.log"
         assert done.returncode == 0, f"{done.returncode}\n{done.stdout}\n{done.stderr}\n{log.read_text() if log.exists() else ''}"
+        cls.log = log.read_text()
         cls.said = done.stdout.split(MARK + "\n")[:-1]
 
     def block(self, what):
@@ -79,6 +80,9 @@ class Readme(unittest.TestCase):
 
     def test_what_operators_ask(self):
         self.assertRegex(self.block("/metrics"), r"(?m)millrace_time_to_first_token_seconds_count \d+$")
+
+    def test_both_servers_were_stopped_and_cut_nothing(self):
+        self.assertEqual(len(re.findall(r" info stopped +cut=0 ", self.log)), 2, self.log)
 
     def test_without_a_key_nothing_with_one_all(self):
         said = self.block("keys.txt")

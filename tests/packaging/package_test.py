@@ -52,7 +52,6 @@ class Package(unittest.TestCase):
         self.assertEqual(run(program, "--version"), millrace("--version").stdout)
         prompt = ["run", str(default_model()), "-p", "The capital of France is", "-n", "6", "--threads", "1"]
         self.assertEqual(run("sh", "-c", '"$@" 2>/dev/null', "sh", program, *prompt), millrace(*prompt).stdout)
-        self.assertNotIn(str(ROOT).encode(), program.read_bytes(), "a path of the machine that built it")
 
     def test_what_is_in_it(self):
         files = {"/" + str(path.relative_to(self.root)) for path in self.root.rglob("*") if path.is_file()}
