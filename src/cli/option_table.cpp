@@ -38,7 +38,7 @@ std::string context_default(Command command) {
 }
 std::string windows_default(Command) { return "all whole ones"; }
 std::string speed_default(Command) { return "so that work waits; serve: 1"; }
-std::string max_step_default(Command command) { return command == Command::bench || command == Command::serve ? "100" : "0: no bound"; }
+std::string max_step_default(Command command) { return command == Command::serve ? "150" : command == Command::bench ? "100" : "0: no bound"; }
 std::string requests_default(Command) { return "100; with --duration no bound"; }
 std::string concurrency_default(Command) { return "8; with arrivals no bound"; }
 std::string rate_default(Command) { return "as there is room"; }
@@ -391,7 +391,7 @@ Options defaults_of(Command command) {
   Options options;
   if (command != Command::bench && command != Command::serve) options.max_step_ms = 0;  // one client waits: nobody else's stream could stall
   if (command == Command::chat) options.temperature = 0.7, options.max_tokens = -1;
-  if (command == Command::serve) options.kv_memory = "50%", options.log_level = "info";
+  if (command == Command::serve) options.kv_memory = "50%", options.log_level = "info", options.max_step_ms = 150;
   return options;
 }
 
