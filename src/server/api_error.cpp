@@ -90,6 +90,13 @@ ApiError to_api_error(const Error& error) {
   return out;
 }
 
+std::string refusal_reason(const ApiError& error) {
+  if (error.status == 429) return "queue_full";
+  if (error.status == 404) return "not_found";
+  if (error.status >= 500) return "unavailable";
+  return error.code == "context_length_exceeded" ? "too_long" : "invalid";
+}
+
 HttpResponse error_response(const ApiError& error, Dialect dialect) {
   HttpResponse response;
   response.status = error.status;

@@ -25,6 +25,9 @@ struct ApiError {
 /// corrupt_data 500.
 ApiError to_api_error(const Error& error);
 
+/// Why a request was refused, in a word for refused_requests_total{reason}: "invalid", "too_long", "not_found", "queue_full", "unavailable".
+std::string refusal_reason(const ApiError& error);
+
 /// {"error": {"message", "type", "param", "code"}} or {"type": "error", "error": {"type", "message"}, "request_id"}; with Retry-After in whole seconds, at least 1.
 HttpResponse error_response(const ApiError& error, Dialect dialect);
 

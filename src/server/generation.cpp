@@ -18,12 +18,6 @@ ApiError ending_error(const engine::Event& event) {
   }
 }
 
-std::string reason_word(const ApiError& error) {
-  if (error.status == 429) return "queue_full";
-  if (error.status == 503) return "unavailable";
-  return error.code == "context_length_exceeded" ? "too_long" : "invalid";
-}
-
 /// One request's answers, index p * n + i. All of it runs on the connection's thread, but tell(), which the engine's thread calls and which
 /// only notes and posts: so a step waits for nobody.
 class Generation : public std::enable_shared_from_this<Generation> {
@@ -53,7 +47,7 @@ class Generation : public std::enable_shared_from_this<Generation> {
     auto handles = engine_->submit(std::move(request), plan_.answers);
     if (!handles) {
       const ApiError error = to_api_error(handles.error());
-      record_->refused(error.status, reason_word(error));
+      record_->refused(error.status, refusal_reason(error));
       fail(error);
       return false;
     }

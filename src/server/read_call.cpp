@@ -8,17 +8,6 @@
 #include "server/random_seed.h"
 
 namespace millrace::server {
-namespace {
-
-/// A word for refused_requests_total{reason}.
-std::string_view reason_of(const ApiError& error) {
-  if (error.status == 429) return "queue_full";
-  if (error.status == 404) return "not_found";
-  if (error.status >= 500) return "unavailable";
-  return error.code == "context_length_exceeded" ? "too_long" : "invalid";
-}
-
-}  // namespace
 
 Result<text::Json> read_body(const Call& call) {
   MILLRACE_TRY(body, parse_body(call.exchange->request().body));
@@ -56,7 +45,7 @@ void note_unknown_fields(Call& call, const RequestContext& context) {
 
 void refuse(Call& call, const Error& error, Dialect dialect) {
   const ApiError shown = to_api_error(error);
-  refuse(call, shown, dialect, reason_of(shown));
+  refuse(call, shown, dialect, refusal_reason(shown));
 }
 
 void refuse(Call& call, const ApiError& error, Dialect dialect, std::string_view reason) {
