@@ -89,6 +89,13 @@ Result<server::ServerConfig> server_config(const Options& options) {
   return config;
 }
 
+/// Also at levels that log nothing, where whoever reads the log is a person: it is how the port of --port 0 is known.
+void say_address(const std::string& address, const Options& options) {
+  const std::string url = (address.starts_with("unix:") ? "" : options.tls_cert.empty() ? "http://" : "https://") + address;
+  if (options.log_json) log_info("listening", {{"on", url}});
+  else std::fprintf(stderr, "listening on %s\n", url.c_str());
+}
+
 [[noreturn]] void leave_at_once(int status) {
   std::fflush(nullptr);
   std::_Exit(status);
@@ -152,8 +159,8 @@ Result<int> run_serve(const Options& options) {
   MILLRACE_TRY(wanted, server_config(options));
   MILLRACE_TRY(application, server::Application::open(wanted));
   MILLRACE_TRY(need, serve_need(bundle, config, options));
-  for (const std::string& address : application->addresses())
-    std::fprintf(stderr, "listening on %s%s\n", address.starts_with("unix:") ? "" : options.tls_cert.empty() ? "http://" : "https://", address.c_str());
+  for (const std::string& address : application->addresses()) say_address(address, options);
+  if (options.log_json) log_info("memory", {{"kv_tokens", need.pool_tokens}, {"kv_format", options.kv}});
   application->start();
   notify_service_manager("STATUS=loading");
 

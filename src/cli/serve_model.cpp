@@ -57,7 +57,7 @@ Result<Need> serve_need(const ModelBundle& bundle, const model::ModelConfig& con
   const auto running = static_cast<int>(options.max_running);
   Need need{.pool_tokens = in_blocks(context, options), .step_tokens = static_cast<int>(options.chunk), .step_outputs = running, .max_running = running,
             .max_queued = static_cast<int>(options.max_queued_requests), .max_queued_tokens = options.max_queued_tokens,
-            .schedule = schedule_of(options.schedule), .max_step_us = max_step_us(options), .prints_memory = true};
+            .schedule = schedule_of(options.schedule), .max_step_us = max_step_us(options), .prints_memory = !options.log_json};
   return within_memory(bundle, config, options, need);
 }
 

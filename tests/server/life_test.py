@@ -142,6 +142,17 @@ class Start(Case):
         self.assertEqual(server.stop(), 0)
         self.assertFalse(os.path.exists(path), "it takes its socket with it")
 
+    def test_every_line_of_a_json_log_is_an_object(self):
+        server = self.serve_here(self.model, "--log-json", "--kv-memory", "4MiB")
+        server.post(COMPLETIONS, {"prompt": "1", "max_tokens": 2}, [("X-Request-Id", 'odd"\\id')])
+        server.post(COMPLETIONS, {"prompt": 5})
+        self.assertEqual(server.stop(), 0)
+        events = [json.loads(line) for line in server.lines if line]
+        asked = [(e["id"], e["endpoint"], e["status"]) for e in events if e["event"] == "request ended" and e["endpoint"] == COMPLETIONS]
+        self.assertEqual(asked[0], ('odd"\\id', COMPLETIONS, 200))
+        self.assertEqual(asked[1][2], 400)
+        self.assertEqual([e["event"] for e in events if e["event"] != "request ended"], ["listening", "memory", "ready", "draining", "stopped"])
+
     def test_keys_are_read_again(self):
         """SIGHUP: new keys count, old ones do not; a file that is wrong then changes nothing."""
         keys = self.folder / "keys"

@@ -246,7 +246,7 @@ class Server:
         for raw in self.process.stderr:
             line = raw.decode("utf-8", "replace").rstrip("\n")
             self.lines.append(line)
-            if self.where is None and (found := re.search(r"listening on (?:https?://)?([\d.]+):(\d+)", line)):
+            if self.where is None and (found := re.search(r'listening(?: on |","on":")(?:https?://)?([\d.]+):(\d+)', line)):
                 self.where = (found[1], int(found[2]))
                 self._listening.set()
         self._listening.set()  # the end, too, is an answer
