@@ -16,6 +16,9 @@
 namespace millrace::server {
 namespace {
 
+// To read and tokenize 256 KiB takes some tens of milliseconds. What is larger queues apart, so that ordinary requests never wait for it.
+constexpr std::size_t kLargeBody = 256 << 10;
+
 /// Bodies are JSON. What names no type is taken for it, and so is curl's own default for -d.
 bool may_be_json(const HttpRequest& request) {
   const std::string* type = request.header("content-type");
@@ -81,7 +84,8 @@ Application::Application(ServerConfig config, std::unique_ptr<ApiKeys> keys)
       keys_(std::move(keys)),
       records_(metrics_, {.log_prompts = config_.log_prompts, .rate_limits = &rate_limits_}),
       responses_({.responses = config_.max_stored_responses, .bytes = config_.max_stored_bytes}),
-      pool_(config_.pool_threads) {}
+      pool_(config_.pool_threads),
+      large_pool_(1) {}
 
 Application::~Application() { stop_work(); }
 
@@ -127,6 +131,7 @@ bool Application::wait_until_sent(std::chrono::milliseconds timeout) { return ht
 
 void Application::stop_work() {
   pool_.stop();
+  large_pool_.stop();
   const std::lock_guard lock(model_mutex_);
   model_ = nullptr;
 }
@@ -221,7 +226,8 @@ void Application::handle(ExchangePtr exchange, Port port) {
   Call call{std::make_shared<RecordedExchange>(std::move(exchange), record, std::move(headers)), record, std::move(admission.model), this, std::move(admission.found.parts)};
   if (limited) return refuse(call, *limited, route.dialect, "rate_limit");
   if (!route.on_pool) return route.endpoint(std::move(call));
-  pool_.post([endpoint = route.endpoint, call = std::move(call)]() mutable { endpoint(std::move(call)); });
+  WorkPool& pool = call.exchange->request().body.size() <= kLargeBody ? pool_ : large_pool_;
+  pool.post([endpoint = route.endpoint, call = std::move(call)]() mutable { endpoint(std::move(call)); });
 }
 
 }  // namespace millrace::server

@@ -52,7 +52,6 @@ class Application {
 
   // What endpoints use. Any thread.
   const ServerConfig& config() const { return config_; }
-  WorkPool& pool() { return pool_; }
   ServerState& state() { return state_; }
   std::shared_ptr<const ServedModel> model() const;
   RequestRecords& records() { return records_; }
@@ -82,7 +81,7 @@ class Application {
   mutable std::mutex model_mutex_;
   std::shared_ptr<const ServedModel> model_;
   std::unique_ptr<HttpServer> http_, metrics_http_;
-  WorkPool pool_;  // last: its tasks use all of the above
+  WorkPool pool_, large_pool_;  // last: their tasks use all of the above
 };
 
 }  // namespace millrace::server

@@ -4,6 +4,7 @@ three tries, and a sanitizer build only has to do it at all."""
 import gzip
 import json
 import statistics
+import threading
 import time
 
 import models
@@ -50,6 +51,28 @@ class Speed(Case):
                 print(f"3 tokens on a reused connection: median {statistics.median(took) * 1e3:.2f} ms, {cluster} of 50 near 40 ms")
                 return statistics.median(took) + (1 if cluster > 10 else 0)
             self.tries(median, 0.010 * SLOW)
+
+    def test_a_small_request_does_not_wait_for_large_texts(self):
+        large = [json.dumps({"content": "abc " * (2 << 20)}).encode()] * 4
+        start = time.monotonic()
+        self.assertEqual(self.server.post("/tokenize", large[0]).status, 200)
+        alone = time.monotonic() - start
+
+        def share():
+            """The longest wait of a small request, of the time that one large text takes."""
+            threads = [threading.Thread(target=self.server.post, args=("/tokenize", body)) for body in large]
+            for thread in threads:
+                thread.start()
+            time.sleep(alone / 2)  # now they have been read
+            waits = []
+            for _ in range(5):
+                start = time.monotonic()
+                self.ok(self.server, COMPLETIONS, {"prompt": "B", "max_tokens": 1})
+                waits.append(time.monotonic() - start)
+            for thread in threads:
+                thread.join()
+            return max(waits) / alone
+        print(f"a small request beside large texts: {self.tries(share, 0.5):.3f} of the {alone:.2f} s of one")
 
     def test_o10_3_idle_costs_nothing(self):
         def first():
