@@ -25,7 +25,7 @@ struct ConnectionLimits {
   std::size_t all_body_bytes = 256 << 20;  // of all clients together, while they are read and answered; more is 503
   std::chrono::milliseconds header_timeout{10'000}, body_timeout{30'000}, body_total_timeout{300'000}, idle_timeout{75'000},
       write_timeout{30'000};
-  std::size_t max_unsent_bytes = 4 << 20;  // of a stream; more, and the client is gone. An answer in one piece may be larger
+  std::size_t max_unsent_bytes = 2 << 20;  // of a stream; more, and the client is gone. An answer in one piece may be larger
   std::size_t max_connections = 16'384;    // more are told 503 and closed; fewer where the process may open fewer files
 };
 
