@@ -1,0 +1,26 @@
+"""/openapi.json of a running server, by OpenAPI's own validator; and it names what the server answers."""
+import json
+import unittest
+
+from environment import enter_python_environment
+
+enter_python_environment()
+
+from openapi_spec_validator import validate  # noqa: E402: only in that environment
+from served import Server  # noqa: E402
+
+
+class OpenApi(unittest.TestCase):
+    def test_the_document_is_valid_and_complete(self):
+        with Server() as server:
+            status, _, text = server.ask("GET", "/openapi.json")
+            self.assertEqual(status, 200)
+            document = json.loads(text)
+            validate(document)
+            said = json.loads(server.ask("GET", "/v1/capabilities")[2])["endpoints"]
+        told = {(method.upper(), path) for path, methods in document["paths"].items() for method in methods if method in ("get", "post", "delete")}
+        self.assertEqual(len(told), len({(e["method"], e["path"]) for e in said}))
+
+
+if __name__ == "__main__":
+    unittest.main()
