@@ -175,7 +175,10 @@ Result<int> run_serve(const Options& options) {
 
   serve_until_signal(*application, *loaded->session.engine, signals);
   drain(*application, *loaded->session.engine, signals, ms(options.drain_seconds));
-  application->stop_work();
+  // What is tokenized just now may take long, and nobody waits for it any more.
+  auto stopped = std::async(std::launch::async, [&] { application->stop_work(); });
+  for (const auto until = Clock::now() + kSending; stopped.wait_for(0s) != std::future_status::ready;)
+    if (const int signal = signals.wait(10ms); signal == SIGTERM || signal == SIGINT || Clock::now() >= until) leave_at_once(0);
   loaded->session.engine.reset();  // what it still has to say goes to connections that are there
   application.reset();
   return 0;

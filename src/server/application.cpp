@@ -21,8 +21,11 @@ constexpr std::size_t kLargeBody = 256 << 10;
 
 /// Bodies are JSON. What names no type is taken for it, and so is curl's own default for -d.
 bool may_be_json(const HttpRequest& request) {
-  const std::string* type = request.header("content-type");
-  return !type || type->empty() || type->find("json") != std::string::npos || type->starts_with("application/x-www-form-urlencoded");
+  const std::string* given = request.header("content-type");
+  if (!given) return true;
+  std::string type = *given;  // the case of its letters means nothing
+  std::ranges::transform(type, type.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
+  return type.empty() || type.find("json") != std::string::npos || type.starts_with("application/x-www-form-urlencoded");
 }
 
 ApiError not_ready(const ServerState& state) {

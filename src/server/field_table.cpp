@@ -124,7 +124,10 @@ const Field* find_field(BodyOf body, std::string_view name) {
 std::string expectation(const Field& field) {
   switch (field.kind) {
     case Kind::boolean: return "true or false";
-    case Kind::integer: return fmt::format("an integer from {:.0f} to {:.0f}", field.least, field.most);
+    case Kind::integer:
+      // The largest one is no double.
+      if (field.most >= 0x1p63) return fmt::format("an integer from {:.0f} to {}", field.least, INT64_MAX);
+      return fmt::format("an integer from {:.0f} to {:.0f}", field.least, field.most);
     case Kind::number: return fmt::format("a number from {} to {}", field.least, field.most);
     case Kind::positive: return fmt::format("a number more than 0 and at most {}", field.most);
     case Kind::string: return fmt::format("a string of at most {:.0f} bytes", field.most);

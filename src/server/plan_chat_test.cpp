@@ -104,7 +104,7 @@ TEST_F(PlanChat, fields_reach_the_engine) {
   EXPECT_EQ(r.ttft_slo_us, 100'000);
   EXPECT_EQ(r.tpot_slo_us, 20'000);
   EXPECT_EQ(r.timeout_us, 1'000'000);
-  EXPECT_EQ(r.cache_salt, "s");
+  EXPECT_EQ(r.cache_salt, "\ns");
   EXPECT_EQ(r.max_new_tokens, 9);
 }
 
@@ -117,8 +117,12 @@ TEST_F(PlanChat, what_is_absent_is_the_models_wish) {
   EXPECT_EQ(r.sampling.seed, 99U);
   EXPECT_EQ(request(R"("top_k":-1)").sampling.top_k, 0);
   EXPECT_EQ(request(R"("repeat_penalty":1.5)").sampling.repetition_penalty, 1.5f);
+  EXPECT_EQ(request(R"("timeout_ms":0.0001)").timeout_us, 1) << "more than 0 is a deadline, 0 is none";
+  EXPECT_EQ(request(R"("timeout_ms":0)").timeout_us, 0);
+  const std::string forged = request(R"("cache_salt":"t\ns")").cache_salt;  // by the tenant "default"
   tenant_.name = "t";
   EXPECT_EQ(request(R"("cache_salt":"s")").cache_salt, "t\ns");
+  EXPECT_NE(forged, "t\ns") << "a salt must not reach into another tenant's cache";
 }
 
 TEST_F(PlanChat, O6_edges) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
 
@@ -57,13 +58,15 @@ Result<void> read_sampling(const Fields& fields, const RequestContext& context, 
   return read_logit_bias(fields, context, params);
 }
 
-Microseconds microseconds(const Fields& fields, const char* name) { return static_cast<Microseconds>(fields.number(name).value_or(0) * 1000); }
+Microseconds microseconds(const Fields& fields, const char* name) { return static_cast<Microseconds>(std::ceil(fields.number(name).value_or(0) * 1000)); }
 
 /// Prefixes are shared within a tenant: how fast an answer comes must not tell what others have asked.
 std::string salt_of(const Fields& fields, const RequestContext& context) {
   const std::string own = fields.string("cache_salt").value_or("");
   const bool alone = context.tenant == nullptr || context.tenant->name == Tenant().name;
-  return alone ? own : context.tenant->name + "\n" + own;
+  // No tenant's name is empty or has a line break: nobody can spell another's salt.
+  if (alone) return own.empty() ? "" : "\n" + own;
+  return context.tenant->name + "\n" + own;
 }
 
 }  // namespace

@@ -157,6 +157,8 @@ class Bodies(Case):
                 self.assertIn("allow", answer.headers)
         wrong = self.server.post(COMPLETIONS, '{"prompt":"a"}', headers=[("Content-Type", "text/plain")])
         self.assertIn(wrong.status, (200, 415), wrong)
+        right = self.server.post(COMPLETIONS, '{"prompt":"B","max_tokens":1}', headers=[("Content-Type", "Application/JSON")])
+        self.assertEqual(right.status, 200, right)
         with self.server.wire() as wire:  # a request id comes back
             wire.send(request_bytes("POST", COMPLETIONS, json.dumps({"prompt": "B", "max_tokens": 1}).encode(), [("X-Request-Id", "my-id-7")]))
             self.assertEqual(wire.answer().headers["x-request-id"], "my-id-7")

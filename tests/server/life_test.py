@@ -245,6 +245,26 @@ class Stop(Case):
         self.assertEqual(server.wait(10), 0)
 
 
+    def test_a_term_while_a_huge_text_is_tokenized(self):
+        server = self.serve_here(self.model)
+        body = json.dumps({"prompt": "a" * 15_000_000, "with_pieces": True, "return_token_strs": True})
+        asking = threading.Thread(target=lambda: self.lost(server, body), daemon=True)
+        asking.start()
+        time.sleep(1)
+        start = time.monotonic()
+        server.send_signal(signal.SIGTERM)
+        self.assertEqual(server.wait(), 0)
+        self.assertLess(time.monotonic() - start, 6 * SLOW)
+        asking.join(10)
+
+    @staticmethod
+    def lost(server, body):
+        try:
+            server.post("/tokenize", body)
+        except (OSError, ValueError, AssertionError):
+            pass
+
+
 class Idle(Case):
     def test_ten_thousand_idle_connections(self):
         """P16: who only holds a connection costs nothing."""
