@@ -3,6 +3,7 @@
 
 #include <pthread.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -79,6 +80,7 @@ Result<server::ServerConfig> server_config(const Options& options) {
   config.api_keys_file = options.api_keys;
   config.api_keys = options.accept_keys;
   config.cors_origin = options.cors;
+  config.max_answers = static_cast<std::size_t>(options.max_running + options.max_queued_requests);
   config.strict = options.strict;
   config.metrics_prefix = options.metrics_prefix;
   config.log_prompts = options.log_prompts;
@@ -139,7 +141,15 @@ void drain(server::Application& application, engine::Engine& engine, const Signa
   log_info("draining", {{"running", engine.metrics().running.value()}, {"waiting", engine.metrics().waiting.value()}, {"seconds", patience.count() / 1000.0}});
   notify_service_manager("STOPPING=1");
   application.drain();
-  auto cut = std::async(std::launch::async, [&] { return engine.drain(patience); });
+  // What has come is read first and handed to the engine, which takes nothing new once it drains. Between the two a request is for a moment with
+  // neither: three looks in a row find it.
+  const auto until = begun + patience;
+  for (int quiet = 0; quiet < 3 && Clock::now() < until;) {
+    quiet = application.planning() == 0 ? quiet + 1 : 0;
+    if (const int signal = signals.wait(10ms); signal == SIGTERM || signal == SIGINT) leave_at_once(0);
+  }
+  const auto left = std::max(0ms, std::chrono::duration_cast<std::chrono::milliseconds>(until - Clock::now()));
+  auto cut = std::async(std::launch::async, [&] { return engine.drain(left); });
   while (cut.wait_for(0s) != std::future_status::ready)
     if (const int signal = signals.wait(10ms); signal == SIGTERM || signal == SIGINT) leave_at_once(0);
   const int n_cut = cut.get();

@@ -52,8 +52,8 @@ int status_of(const Error& error) {
 /// How the planners, the engine and its scheduler alike begin the sentence that a prompt does not fit, which no repetition will change.
 bool is_too_long(const Error& error) {
   const std::string& message = error.message;
-  const auto starts = message.find("prompt of ");
-  return starts != std::string::npos && (error.code == Code::invalid_argument || error.code == Code::exhausted) && error.retry_after_us == 0 &&
+  const std::size_t starts = message.starts_with(error.where + ": ") ? error.where.size() + 2 : 0;  // what clients wrote stands further on
+  return message.compare(starts, 10, "prompt of ") == 0 && (error.code == Code::invalid_argument || error.code == Code::exhausted) && error.retry_after_us == 0 &&
          (message.find(" exceeds the ", starts) != std::string::npos || message.find(" leaves no room ", starts) != std::string::npos);
 }
 

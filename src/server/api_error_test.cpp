@@ -5,6 +5,11 @@
 namespace millrace::server {
 namespace {
 
+TEST(ApiErrorCode, what_a_client_wrote_does_not_make_a_prompt_too_long) {
+  EXPECT_EQ(to_api_error(field_error("pooling", "expected last or mean, got 'prompt of a exceeds the b'")).code, "");
+  EXPECT_EQ(to_api_error(error(Code::invalid_argument, "prompt of 9 tokens exceeds the context of 8")).code, "context_length_exceeded");
+}
+
 ApiError of(Code code, const char* message, std::int64_t retry_after_us = 0, const char* where = "") { return to_api_error({code, message, retry_after_us, where}); }
 
 TEST(ApiError, each_code_is_one_status) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <iterator>
 #include <utility>
 
@@ -16,8 +17,9 @@
 namespace millrace::server {
 namespace {
 
-// To read and tokenize 256 KiB takes some tens of milliseconds. What is larger queues apart, so that ordinary requests never wait for it.
-constexpr std::size_t kLargeBody = 256 << 10;
+// Bodies of three sizes queue apart, each for its own thread, so that a question never waits for a flood of books: to read and tokenize
+// 16 KiB takes some milliseconds, 256 KiB some tens.
+constexpr std::size_t kSmallBody = 16 << 10, kLargeBody = 256 << 10;
 
 /// Bodies are JSON. What names no type is taken for it, and so is curl's own default for -d.
 bool may_be_json(const HttpRequest& request) {
@@ -87,7 +89,8 @@ Application::Application(ServerConfig config, std::unique_ptr<ApiKeys> keys)
       keys_(std::move(keys)),
       records_(metrics_, {.log_prompts = config_.log_prompts, .rate_limits = &rate_limits_}),
       responses_({.responses = config_.max_stored_responses, .bytes = config_.max_stored_bytes}),
-      pool_(config_.pool_threads),
+      small_pool_(config_.pool_threads),
+      pool_(1),
       large_pool_(1) {}
 
 Application::~Application() { stop_work(); }
@@ -133,6 +136,7 @@ void Application::drain() {
 bool Application::wait_until_sent(std::chrono::milliseconds timeout) { return http_->wait_until_idle(timeout); }
 
 void Application::stop_work() {
+  small_pool_.stop();
   pool_.stop();
   large_pool_.stop();
   const std::lock_guard lock(model_mutex_);
@@ -180,6 +184,8 @@ Application::Admission Application::admit(const HttpRequest& request, Port port)
     admission.refusal = {{.status = 401, .message = message, .code = "invalid_api_key"}, "unauthorized", {{"www-authenticate", "Bearer"}}};
   } else if (route->method == "POST" && !may_be_json(request)) {
     admission.refusal = {{.status = 415, .message = fmt::format("content-type is '{}', expected application/json", *request.header("content-type"))}, "invalid", {}};
+  } else if (const std::string* coding = request.header("content-encoding"); coding && *coding != "identity") {
+    admission.refusal = {{.status = 415, .message = fmt::format("content-encoding is '{}', bodies are taken as they are", *coding)}, "invalid", {}};
   } else if (route->needs_model && (!admission.model || state_.phase() != Phase::ready)) {
     admission.refusal = {not_ready(state_), "unavailable", {}};
   }
@@ -229,8 +235,12 @@ void Application::handle(ExchangePtr exchange, Port port) {
   Call call{std::make_shared<RecordedExchange>(std::move(exchange), record, std::move(headers)), record, std::move(admission.model), this, std::move(admission.found.parts)};
   if (limited) return refuse(call, *limited, route.dialect, "rate_limit");
   if (!route.on_pool) return route.endpoint(std::move(call));
-  WorkPool& pool = call.exchange->request().body.size() <= kLargeBody ? pool_ : large_pool_;
-  pool.post([endpoint = route.endpoint, call = std::move(call)]() mutable { endpoint(std::move(call)); });
+  const std::size_t bytes = call.exchange->request().body.size();
+  WorkPool& pool = bytes <= kSmallBody ? small_pool_ : bytes <= kLargeBody ? pool_ : large_pool_;
+  auto gone = std::make_shared<std::atomic<bool>>(false);
+  call.exchange->on_gone([gone] { *gone = true; });  // who starts an answer replaces it
+  const int tenant = record->tenant().id;
+  pool.post(tenant, [endpoint = route.endpoint, call = std::move(call)]() mutable { endpoint(std::move(call)); }, [gone] { return gone->load(); });
 }
 
 }  // namespace millrace::server

@@ -44,6 +44,9 @@ class Application {
   /// No new connections, no new requests; /ready says so. Answers under way go on.
   void drain();
 
+  /// Requests that have come and are not with the engine yet.
+  int planning() const { return small_pool_.pending() + pool_.pending() + large_pool_.pending(); }
+
   /// After drain: waits until all answers are with their clients, at most `timeout`; false when some are not.
   bool wait_until_sent(std::chrono::milliseconds timeout);
 
@@ -81,7 +84,7 @@ class Application {
   mutable std::mutex model_mutex_;
   std::shared_ptr<const ServedModel> model_;
   std::unique_ptr<HttpServer> http_, metrics_http_;
-  WorkPool pool_, large_pool_;  // last: their tasks use all of the above
+  WorkPool small_pool_, pool_, large_pool_;  // last: their tasks use all of the above
 };
 
 }  // namespace millrace::server

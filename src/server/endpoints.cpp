@@ -30,6 +30,16 @@ Result<GenerationPlan> with_store(const text::Json& body, RequestContext& contex
   return plan_response(body, context, application.responses());
 }
 
+/// timeout_ms counts from the request's arrival: `spent_us` of it are over. Errors: deadline.
+Result<void> start_clocks(GenerationPlan& plan, Microseconds spent_us) {
+  for (engine::Request& request : plan.prompts) {
+    if (request.timeout_us == 0) continue;
+    if (spent_us >= request.timeout_us) return error(Code::deadline, "the {} ms of timeout_ms were over before the request was read", request.timeout_us / 1000);
+    request.timeout_us -= spent_us;
+  }
+  return {};
+}
+
 void generate(Call call, Dialect dialect, Planner planner) {
   const auto body = read_body(call);
   if (!body) return refuse(call, body.error(), dialect);
@@ -39,6 +49,10 @@ void generate(Call call, Dialect dialect, Planner planner) {
   std::int64_t prompt_tokens = 0;
   for (const engine::Request& prompt : plan->prompts) prompt_tokens += std::ssize(prompt.prompt);
   if (const auto limit = call.application->rate_limits().prompt(call.record->tenant(), prompt_tokens, now_us())) return refuse(call, *limit, dialect, "rate_limit");
+  if (const auto in_time = start_clocks(*plan, now_us() - call.exchange->request().arrived_us); !in_time) return refuse(call, in_time.error(), dialect);
+  const std::size_t answers = plan->prompts.size() * static_cast<std::size_t>(plan->answers), most = call.application->config().max_answers;
+  if (most > 0 && answers > most)
+    return refuse(call, field_error(plan->answers > 1 ? "n" : "prompt", "{} answers are more than the {} that may run and wait", answers, most), dialect);
   note_unknown_fields(call, context);
   start_generation(*call.model->engine, *std::move(plan), call.exchange, call.record);
 }

@@ -93,7 +93,7 @@ Result<Json> read_metadata(const Fields& fields) {
 Result<void> limit_output(engine::Request& request, const Fields& fields, const RequestContext& context) {
   auto limited = limit_answer(request, fields.integer("max_output_tokens"), "max_output_tokens", context);
   if (!limited && fields.string("truncation") == "auto")
-    return field_error("truncation", "auto would drop the oldest items, and nothing is dropped here: {}", limited.error().message);
+    return field_error("truncation", "{}; auto would drop the oldest items, and nothing is dropped here", limited.error().message);
   return limited;
 }
 

@@ -216,7 +216,7 @@ TEST_F(ResponseTest, what_does_not_fit_is_refused_with_the_numbers_and_auto_trun
   EXPECT_NE(refusal(R"({"input":"a","max_output_tokens":1000000})").find("plus 1000000 new ones exceeds the context of"), std::string::npos);
   EXPECT_EQ(code(R"({"input":")" + long_input + "\"}"), "\"context_length_exceeded\"");
   EXPECT_EQ(code(R"({"truncation":"auto","input":")" + long_input + "\"}"), "\"context_length_exceeded\"");
-  EXPECT_TRUE(refusal(R"({"truncation":"auto","input":")" + long_input + "\"}").starts_with("truncation: auto would drop the oldest items, and nothing is dropped here: prompt of "));
+  EXPECT_TRUE(refusal(R"({"truncation":"auto","input":")" + long_input + "\"}").starts_with("truncation: prompt of "));
 }
 
 TEST_F(ResponseTest, a_template_that_refuses_is_a_400_of_the_input) {

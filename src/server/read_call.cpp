@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "server/application.h"
+#include "server/field_table.h"
 #include "server/random_seed.h"
 
 namespace millrace::server {
@@ -17,7 +18,7 @@ Result<text::Json> read_body(const Call& call) {
   const auto& name = model->get_ref<const std::string&>();
   const auto& names = call.model->names;
   if (std::ranges::find(names, name) != names.end()) return body;
-  Error error = field_error("model", "'{}' is not served here, '{}' is", name, names.front());
+  Error error = field_error("model", "{} is not served here, '{}' is", shown(*model), names.front());
   error.code = Code::not_found;
   return error;
 }
@@ -26,7 +27,7 @@ RequestContext context_of(const Call& call) {
   RequestContext context;
   context.model = call.model.get();
   context.tenant = &call.record->tenant();
-  context.id = call.record->id();
+  context.id = random_id();  // not the request's: clients choose that, and an answer's id is a key of the store
   context.now_s = static_cast<std::int64_t>(std::time(nullptr));
   context.strict = call.application->config().strict;
   context.random_seed = random_seed();

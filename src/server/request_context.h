@@ -14,7 +14,7 @@ namespace millrace::server {
 struct RequestContext {
   const ServedModel* model = nullptr;
   const Tenant* tenant = nullptr;
-  std::string id;              // of the request: answers are named after it, "chatcmpl-" + id
+  std::string id;              // nobody else's: answers are named after it, "chatcmpl-" + id
   std::int64_t now_s = 0;      // since the epoch: `created`, and strftime_now
   bool strict = false;         // --strict: unknown fields are refused
   std::uint64_t random_seed = 0;  // for requests without a seed of their own

@@ -25,7 +25,7 @@ void add_word(std::string& list, std::string_view word) {
   }
   words.emplace_back(word);
   std::ranges::sort(words);
-  words.erase(std::ranges::unique(words).begin(), words.end());
+  words.erase(std::unique(words.begin(), words.end()), words.end());
   list.clear();
   for (const std::string& one : words) list += (list.empty() ? "" : ",") + one;
 }
@@ -63,6 +63,10 @@ std::string request_id_of(const HttpRequest& request) {
     const bool fine = !given->empty() && given->size() <= kMostIdBytes && std::ranges::all_of(*given, [](char c) { return c > 0x20 && c < 0x7F; });
     if (fine) return *given;
   }
+  return random_id();
+}
+
+std::string random_id() {
   std::array<unsigned char, 16> bytes;
   MILLRACE_CHECK(::RAND_bytes(bytes.data(), static_cast<int>(bytes.size())) == 1, "no random bytes");
   std::string id;

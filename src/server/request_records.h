@@ -24,6 +24,9 @@ namespace millrace::server {
 /// The X-Request-Id of `request` if it is one (1 to 128 visible ASCII characters), else a new one.
 std::string request_id_of(const HttpRequest& request);
 
+/// 32 hex digits nobody can guess.
+std::string random_id();
+
 /// What is known of a request at one moment; of an ended one, at its end.
 struct RequestFacts {
   std::string id, endpoint, tenant, peer;

@@ -7,7 +7,7 @@
 namespace millrace::server {
 namespace {
 
-constexpr auto kOpenAi = Dialect::openai, kAnthropic = Dialect::anthropic;
+constexpr auto kAnthropic = Dialect::anthropic;
 
 constexpr auto kRoutes = std::to_array<Route>({
     {.method = "POST", .path = "/v1/chat/completions", .endpoint = chat_completions, .on_pool = true, .counted = true, .what = "a chat: messages in, an answer out"},
@@ -17,19 +17,19 @@ constexpr auto kRoutes = std::to_array<Route>({
     {.method = "DELETE", .path = "/v1/responses/{}", .endpoint = delete_response, .needs_model = false, .what = "forget it"},
     {.method = "GET", .path = "/v1/responses/{}/input_items", .endpoint = response_input_items, .needs_model = false, .what = "what it answered"},
     {.method = "POST", .path = "/v1/messages", .endpoint = messages, .dialect = kAnthropic, .on_pool = true, .counted = true, .what = "a chat in Anthropic's API"},
-    {.method = "POST", .path = "/v1/messages/count_tokens", .endpoint = count_tokens, .dialect = kAnthropic, .on_pool = true, .what = "tokens of its prompt"},
+    {.method = "POST", .path = "/v1/messages/count_tokens", .endpoint = count_tokens, .dialect = kAnthropic, .on_pool = true, .counted = true, .what = "tokens of its prompt"},
     {.method = "POST", .path = "/v1/embeddings", .endpoint = embeddings, .on_pool = true, .counted = true, .what = "a vector for each text"},
     {.method = "GET", .path = "/v1/models", .endpoint = list_models, .what = "the model that is served"},
     {.method = "GET", .path = "/v1/models/{}", .endpoint = get_model, .what = "one of its names"},
     {.method = "GET", .path = "/v1/capabilities", .endpoint = capabilities, .what = "endpoints, fields, limits, the model"},
-    {.method = "POST", .path = "/tokenize", .endpoint = tokenize, .on_pool = true, .what = "text or messages to ids"},
-    {.method = "POST", .path = "/detokenize", .endpoint = detokenize, .on_pool = true, .what = "ids to text"},
-    {.method = "POST", .path = "/apply-template", .endpoint = apply_template, .on_pool = true, .what = "messages to the prompt's text"},
+    {.method = "POST", .path = "/tokenize", .endpoint = tokenize, .on_pool = true, .counted = true, .what = "text or messages to ids"},
+    {.method = "POST", .path = "/detokenize", .endpoint = detokenize, .on_pool = true, .counted = true, .what = "ids to text"},
+    {.method = "POST", .path = "/apply-template", .endpoint = apply_template, .on_pool = true, .counted = true, .what = "messages to the prompt's text"},
     {.method = "GET", .path = "/health", .endpoint = health, .open = true, .needs_model = false, .what = "200 once the model is there"},
     {.method = "GET", .path = "/ready", .endpoint = readiness, .open = true, .needs_model = false, .what = "200 while requests are served in time"},
     {.method = "GET", .path = "/metrics", .endpoint = metrics, .open = true, .needs_model = false, .what = "for Prometheus"},
     {.method = "GET", .path = "/cache/explain", .endpoint = explain_request, .what = "why a request's prompt tokens were computed"},
-    {.method = "POST", .path = "/cache/explain", .endpoint = explain_prompt, .on_pool = true, .what = "what the cache has of a prompt"},
+    {.method = "POST", .path = "/cache/explain", .endpoint = explain_prompt, .on_pool = true, .counted = true, .what = "what the cache has of a prompt"},
     {.method = "GET", .path = "/debug/requests", .endpoint = debug_requests, .needs_model = false, .what = "the live requests"},
     {.method = "GET", .path = "/openapi.json", .endpoint = openapi, .open = true, .needs_model = false, .what = "this API, for machines"},
 });

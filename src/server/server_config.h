@@ -21,6 +21,7 @@ struct ServerConfig {
   std::string api_keys_file;          // "": no file
   std::vector<std::string> api_keys;  // beside it. With neither, everybody may ask
   std::string cors_origin;            // "": no cross-origin headers; "*" or an origin
+  std::size_t max_answers = 0;        // of one request: what may run and wait together; 0: no limit
   bool strict = false;                // unknown request fields are refused
   std::string metrics_prefix = "millrace_";
   bool log_prompts = false;

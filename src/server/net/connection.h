@@ -107,7 +107,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   std::string backlog_;  // bytes read and not used yet: an unfinished line, or the requests behind the one under way
   std::unique_ptr<RequestParser> parser_;  // in Phase::head and body
-  BodyShare body_share_;                   // in Phase::body
+  BodyShare body_share_;                   // in Phase::head and body
   std::unique_ptr<HttpResponse> veto_;     // on_head's answer to a request whose body is still read
   std::size_t discarded_ = 0;
   bool reading_ = false;            // a wait is pending

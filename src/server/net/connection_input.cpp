@@ -133,6 +133,7 @@ std::size_t Connection::consume(std::string_view bytes) {
         continue;
       }
       parser_ = std::make_unique<RequestParser>(limits());
+      body_share_ = BodyShare(io_.state().body_bytes);
       parser_->request().peer = peer_;
       phase_ = Phase::head;
       set_deadline_in(limits().header_timeout);
@@ -150,7 +151,6 @@ std::size_t Connection::consume(std::string_view bytes) {
       case RequestParser::State::body:
         if (phase_ == Phase::head) {
           phase_ = Phase::body;
-          body_share_ = BodyShare(io_.state().body_bytes);
           body_end_ = Clock::now() + limits().body_total_timeout;
           set_deadline(std::min(Clock::now() + limits().body_timeout, body_end_));
           on_head(used < bytes.size());

@@ -1,5 +1,7 @@
 // The writing side of a connection.
 
+#include <fmt/format.h>
+
 #include "base/check.h"
 #include "server/net/connection.h"
 #include "server/net/response_text.h"
@@ -9,6 +11,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kLingerTimeout{5000};
 constexpr int kPiecesPerWrite = 16;
+constexpr std::size_t kUncounted = 64 << 10;  // answers up to here are not worth it
 
 template <class... F>
 struct Overloaded : F... {
@@ -39,6 +42,9 @@ void Connection::after_calls() {
 }
 
 void Connection::write_whole(HttpResponse response) {
+  // What a slow client leaves unread stays in memory: it counts like a body.
+  if (answer_ && response.body.size() > kUncounted && !answer_->body_share.grow(response.body.size(), limits().all_body_bytes))
+    response = io_.state().refusal(503, fmt::format("the answer has {} bytes, with those of all clients no more fit into {}", response.body.size(), limits().all_body_bytes));
   keep_alive_ = keep_alive_ && !io_.stopping();
   write_head(out_.tail(), response,
              {.content_length = response.body.size(),

@@ -22,7 +22,7 @@ namespace millrace::server {
 struct ConnectionLimits {
   std::size_t header_bytes = 64 << 10;  // request line and headers; more is 431
   std::size_t body_bytes = 16 << 20;    // more is 413
-  std::size_t all_body_bytes = 256 << 20;  // of all clients together, while they are read and answered; more is 503
+  std::size_t all_body_bytes = 256 << 20;  // of all clients together, while they are read and answered, and their whole answers above 64 KiB; more is 503
   std::chrono::milliseconds header_timeout{10'000}, body_timeout{30'000}, body_total_timeout{300'000}, idle_timeout{75'000},
       write_timeout{30'000};
   std::size_t max_unsent_bytes = 2 << 20;  // of a stream; more, and the client is gone. An answer in one piece may be larger
