@@ -2,11 +2,15 @@
 
 // An exchange without a socket: the test's thread is the connection's. And a record that remembers what it was told.
 
+#include <gtest/gtest.h>
+
 #include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <mutex>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "server/http.h"
@@ -14,8 +18,27 @@
 
 namespace millrace::server::testing {
 
+/// What is posted holds who posted it, who holds the exchange: a real one's mailbox closes, these are emptied when a test has ended.
 class FakeExchange : public Exchange {
  public:
+  FakeExchange() {
+    const std::lock_guard lock(all_mutex_);
+    all_.insert(this);
+  }
+  ~FakeExchange() override {
+    const std::lock_guard lock(all_mutex_);
+    all_.erase(this);
+  }
+  static void empty_all() {
+    std::vector<std::deque<std::function<void()>>> tasks;  // go after the lock: they may hold an exchange for the last time
+    std::vector<std::function<void()>> callbacks;
+    const std::lock_guard lock(all_mutex_);
+    for (FakeExchange* one : all_) {
+      tasks.push_back(std::exchange(one->tasks_, {}));
+      callbacks.push_back(std::exchange(one->tell_gone_, nullptr));
+    }
+  }
+
   const HttpRequest& request() const override { return request_; }
   void respond(HttpResponse response) override {
     response_ = std::move(response);
@@ -71,11 +94,19 @@ class FakeExchange : public Exchange {
   int answers_ = 0, writes_ = 0;
 
  private:
+  static inline std::mutex all_mutex_;
+  static inline std::set<FakeExchange*> all_;
+
   std::function<void()> tell_gone_;
   std::mutex mutex_;
   std::condition_variable posted_;
   std::deque<std::function<void()>> tasks_;
 };
+
+class EmptyExchanges : public ::testing::EmptyTestEventListener {
+  void OnTestEnd(const ::testing::TestInfo&) override { FakeExchange::empty_all(); }
+};
+inline const bool kEmptiesExchanges = (::testing::UnitTest::GetInstance()->listeners().Append(new EmptyExchanges), true);
 
 class FakeRecord : public RequestRecord {
  public:
