@@ -7,7 +7,6 @@
 #include <iterator>
 #include <utility>
 
-#include "base/log.h"
 #include "server/api_error.h"
 #include "server/metrics_page.h"
 #include "server/read_call.h"
@@ -72,7 +71,7 @@ Result<std::unique_ptr<Application>> Application::open(ServerConfig config) {
   options.refusal = [](int status, const std::string& message) { return error_response({.status = status, .message = message}, Dialect::openai); };
   HttpServerOptions aside = options;
   std::unique_ptr<Application> application(new Application(std::move(config), std::move(keys)));
-  options.on_head = [it = application.get()](const HttpRequest& head) { return it->veto(head, Port::all); };
+  options.on_head = [it = application.get()](const HttpRequest& head) { return it->veto(head); };
   MILLRACE_TRY(http, HttpServer::listen(std::move(options)));
   application->http_ = std::move(http);
   if (const auto& at = application->config_.metrics_at) {
@@ -193,21 +192,31 @@ Application::Admission Application::admit(const HttpRequest& request, Port port)
 }
 
 /// A refusal that need not wait for the body. Whoever passes is admitted again with it: nothing is kept between the two.
-std::optional<HttpResponse> Application::veto(const HttpRequest& head, Port port) {
-  const Admission admission = admit(head, port);
+std::optional<HttpResponse> Application::veto(const HttpRequest& head) {
+  const Admission admission = admit(head, Port::all);
   if (!admission.refusal) return std::nullopt;
+  return refused(head, admission);
+}
+
+HttpResponse Application::refused(const HttpRequest& request, const Admission& admission) {
   const auto& [error, reason, more] = *admission.refusal;
-  const auto record = records_.begin(head, admission.found.route ? admission.found.route->path : "other", admission.tenant ? *admission.tenant : Tenant{.name = ""});
+  const auto record = records_.begin(request, admission.found.route ? admission.found.route->path : "other", admission.tenant ? *admission.tenant : Tenant{.name = ""});
   record->refused(error.status, std::string(reason));
   ApiError told = error;
   told.request_id = record->id();
   HttpResponse response = error_response(told, admission.dialect);
-  for (const Header& header : more) response.headers.push_back(header);
-  for (Header& header : cors_headers(config_.cors_origin)) response.headers.push_back(std::move(header));
-  response.headers.push_back({"x-request-id", record->id()});
-  if (admission.dialect == Dialect::anthropic) response.headers.push_back({"request-id", record->id()});  // as its clients look for it
+  std::ranges::copy(more, std::back_inserter(response.headers));
+  std::ranges::move(common_headers(record->id(), admission.dialect), std::back_inserter(response.headers));
   record->sent(error.status);
   return response;
+}
+
+/// What belongs on every answer to a request of that id.
+std::vector<Header> Application::common_headers(const std::string& id, Dialect dialect) const {
+  std::vector<Header> headers = cors_headers(config_.cors_origin);
+  headers.push_back({"x-request-id", id});
+  if (dialect == Dialect::anthropic) headers.push_back({"request-id", id});  // as its clients look for it
+  return headers;
 }
 
 /// On the connection's thread.
@@ -215,17 +224,15 @@ void Application::handle(ExchangePtr exchange, Port port) {
   const HttpRequest& request = exchange->request();
   if (request.method == "OPTIONS" && !config_.cors_origin.empty()) {
     HttpResponse response = preflight_response(request);
-    for (Header& header : cors_headers(config_.cors_origin)) response.headers.push_back(std::move(header));
+    std::ranges::move(cors_headers(config_.cors_origin), std::back_inserter(response.headers));
     return exchange->respond(std::move(response));
   }
-  if (auto refused = veto(request, port)) return exchange->respond(*std::move(refused));
-
   Admission admission = admit(request, port);
+  if (admission.refusal) return exchange->respond(refused(request, admission));
+
   const Route& route = *admission.found.route;
   auto record = records_.begin(request, route.path, *admission.tenant);
-  std::vector<Header> headers = cors_headers(config_.cors_origin);
-  headers.push_back({"x-request-id", record->id()});
-  if (admission.dialect == Dialect::anthropic) headers.push_back({"request-id", record->id()});
+  std::vector<Header> headers = common_headers(record->id(), admission.dialect);
   std::optional<ApiError> limited;
   if (route.counted) {
     RateLimits::Decision decision = rate_limits_.request(*admission.tenant, now_us());

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "server/api_error.h"
 #include "server/api_keys.h"
 #include "server/call.h"
 #include "server/net/http_server.h"
@@ -70,7 +71,9 @@ class Application {
   struct Admission;
   bool serves(const Route& route, Port port) const;
   Admission admit(const HttpRequest& request, Port port) const;
-  std::optional<HttpResponse> veto(const HttpRequest& head, Port port);
+  std::optional<HttpResponse> veto(const HttpRequest& head);
+  HttpResponse refused(const HttpRequest& request, const Admission& admission);
+  std::vector<Header> common_headers(const std::string& id, Dialect dialect) const;
   void handle(ExchangePtr exchange, Port port);
 
   const ServerConfig config_;
