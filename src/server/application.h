@@ -86,8 +86,8 @@ class Application {
   ServerState state_;
   mutable std::mutex model_mutex_;
   std::shared_ptr<const ServedModel> model_;
-  std::unique_ptr<HttpServer> http_, metrics_http_;
-  WorkPool small_pool_, pool_, large_pool_;  // last: their tasks use all of the above
+  WorkPool small_pool_, pool_, large_pool_;         // stopped before anything goes: their tasks use all of this
+  std::unique_ptr<HttpServer> http_, metrics_http_;  // go first: their threads post to the pools
 };
 
 }  // namespace millrace::server
