@@ -83,12 +83,7 @@ void Connection::on_readable() {
       case Io::failed: return close();
     }
   }
-  if (reading_) return;
-  reading_ = true;
-  asio::post(io_.context(), [self = shared_from_this()] {
-    self->reading_ = false;
-    self->on_readable();
-  });
+  read_on();
 }
 
 bool Connection::shake_hands() {

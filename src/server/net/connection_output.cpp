@@ -143,11 +143,7 @@ void Connection::end_answer() {
 void Connection::next_request() {
   phase_ = Phase::idle;
   set_deadline_in(limits().idle_timeout);
-  if (!backlog_.empty()) {
-    std::string bytes = std::exchange(backlog_, {});
-    const std::size_t used = consume(bytes);
-    if (phase_ != Phase::closed && used < bytes.size()) backlog_ = bytes.erase(0, used);
-  }
+  if (!backlog_.empty()) on_bytes({});
   if (!input_ended_) return read_on();
   if (phase_ != Phase::answering && phase_ != Phase::closed) on_end_of_input();
 }
