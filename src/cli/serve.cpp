@@ -11,7 +11,6 @@
 #include <ctime>
 #include <future>
 #include <string>
-#include <thread>
 
 #include "base/log.h"
 #include "cli/byte_size.h"

@@ -2,7 +2,6 @@
 
 // One call of an endpoint: the exchange, and what the application found out before it got there (key, model, record).
 
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>

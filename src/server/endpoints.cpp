@@ -4,7 +4,6 @@
 
 #include <fmt/format.h>
 
-#include <ctime>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -12,7 +11,6 @@
 #include "server/generation.h"
 #include "server/json_body.h"
 #include "server/planners.h"
-#include "server/random_seed.h"
 #include "server/read_call.h"
 
 namespace millrace::server {

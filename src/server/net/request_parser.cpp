@@ -153,7 +153,6 @@ RequestParser::State RequestParser::state() const { return impl_->state; }
 const Refusal& RequestParser::refusal() const { return impl_->refusal; }
 HttpRequest& RequestParser::request() { return impl_->request; }
 bool RequestParser::keep_alive() const { return impl_->keep_alive(); }
-bool RequestParser::has_body() const { return impl_->chunked() || impl_->content_length().value_or(0) > 0; }
 std::optional<std::uint64_t> RequestParser::content_length() const {
   const auto length = impl_->content_length();
   return length ? std::optional<std::uint64_t>(*length) : std::nullopt;

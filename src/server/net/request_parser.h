@@ -39,7 +39,6 @@ class RequestParser {
 
   // These are known from State::body on.
   bool keep_alive() const;
-  bool has_body() const;
   std::optional<std::uint64_t> content_length() const;
 
  private:
