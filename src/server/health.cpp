@@ -28,7 +28,6 @@ HttpResponse ok(text::Json body) {
 text::Json body_of(const ServerState& state, Phase phase) {
   text::Json body = {{"status", to_string(phase)}};
   if (phase == Phase::loading) body["percent"] = state.percent();
-  if (phase == Phase::failed) body["error"] = state.failure();
   return body;
 }
 
@@ -39,19 +38,8 @@ std::string_view to_string(Phase phase) {
     case Phase::loading: return "loading";
     case Phase::ready: return "ok";
     case Phase::draining: return "draining";
-    case Phase::stopped: return "stopped";
-    case Phase::failed: return "failed";
   }
   return "";
-}
-
-bool ServerState::advance(Phase to) {
-  Phase from = phase_.load();
-  do {
-    const bool forward = from < to && from != Phase::failed && (to != Phase::failed || from == Phase::loading);
-    if (!forward) return false;
-  } while (!phase_.compare_exchange_weak(from, to));
-  return true;
 }
 
 void ServerState::loading(double share) {
@@ -61,25 +49,16 @@ void ServerState::loading(double share) {
   while (before < percent && !percent_.compare_exchange_weak(before, percent)) {}
 }
 
-void ServerState::ready() { advance(Phase::ready); }
-void ServerState::drain() { advance(Phase::draining); }
-void ServerState::stop() { advance(Phase::stopped); }
-
-void ServerState::fail(std::string why) {
-  const std::lock_guard lock(mutex_);
-  if (phase_.load() == Phase::loading) failure_ = std::move(why);
-  advance(Phase::failed);
+void ServerState::ready() {
+  Phase from = Phase::loading;
+  phase_.compare_exchange_strong(from, Phase::ready);
 }
 
-std::string ServerState::failure() const {
-  const std::lock_guard lock(mutex_);
-  return failure_;
-}
+void ServerState::drain() { phase_ = Phase::draining; }
 
 HttpResponse health_response(const ServerState& state) {
   const Phase phase = state.phase();
-  const bool healthy = phase == Phase::ready || phase == Phase::draining;
-  return healthy ? ok(body_of(state, phase)) : unavailable(body_of(state, phase));
+  return phase == Phase::loading ? unavailable(body_of(state, phase)) : ok(body_of(state, phase));
 }
 
 Microseconds Pulse::patience_us() const { return std::max(10 * max_step_us, kLeastPatience); }

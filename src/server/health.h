@@ -4,41 +4,33 @@
 // loaded. Ready: and it gives answers now. Knows no engine: whoever asks brings its pulse.
 
 #include <atomic>
-#include <mutex>
-#include <string>
+#include <string_view>
 
 #include "base/clock.h"
 #include "server/http.h"
 
 namespace millrace::server {
 
-enum class Phase { loading, ready, draining, stopped, failed };
+enum class Phase { loading, ready, draining };
 std::string_view to_string(Phase phase);
 
-/// loading -> ready -> draining -> stopped; loading -> failed. A step back does nothing: whoever drains while the model loads
-/// is not made ready by its end. Any thread.
+/// loading -> ready -> draining. A step back does nothing: whoever drains while the model loads is not made ready by its end.
+/// A model that cannot be loaded ends the process. Any thread.
 class ServerState {
  public:
   void loading(double share);  // 0 to 1; never falls
   void ready();
   void drain();
-  void stop();
-  void fail(std::string why);  // one sentence
 
   Phase phase() const { return phase_.load(); }
   int percent() const { return percent_.load(); }
-  std::string failure() const;
 
  private:
-  bool advance(Phase to);
-
   std::atomic<Phase> phase_{Phase::loading};
   std::atomic<int> percent_{0};
-  mutable std::mutex mutex_;
-  std::string failure_;
 };
 
-/// 200 {"status": "ok"} from ready on; 503 before, {"status": "loading", "percent": 42}, and after a failure.
+/// 200 {"status": "ok"} from ready on; 503 before, {"status": "loading", "percent": 42}.
 HttpResponse health_response(const ServerState& state);
 
 /// How the engine does.

@@ -25,23 +25,6 @@ TEST(Health, O11_4_is_503_with_the_percent_until_ready_and_200_for_good) {
   EXPECT_EQ(health_response(state).status, 200);
   state.drain();
   EXPECT_EQ(health_response(state).status, 200) << "draining is no illness";
-  state.stop();
-  EXPECT_EQ(health_response(state).status, 503);
-}
-
-TEST(Health, a_failure_says_why_and_is_final) {
-  ServerState state;
-  state.fail("loading 'm.gguf': GGUF version is 9, this build reads 2 and 3");
-  state.ready();
-  EXPECT_EQ(state.phase(), Phase::failed);
-  EXPECT_EQ(health_response(state).status, 503);
-  EXPECT_EQ(health_response(state).body, R"({"status":"failed","error":"loading 'm.gguf': GGUF version is 9, this build reads 2 and 3"})");
-}
-
-TEST(Health, a_path_that_is_no_utf8_is_shown_as_far_as_it_can_be) {
-  ServerState state;
-  state.fail("loading 'm\xff.gguf': no such file");
-  EXPECT_EQ(health_response(state).body, "{\"status\":\"failed\",\"error\":\"loading 'm\xEF\xBF\xBD.gguf': no such file\"}");
 }
 
 TEST(Health, who_drains_while_the_model_loads_is_not_made_ready) {
@@ -49,9 +32,6 @@ TEST(Health, who_drains_while_the_model_loads_is_not_made_ready) {
   state.drain();
   state.ready();
   EXPECT_EQ(state.phase(), Phase::draining);
-  state.fail("too late");
-  EXPECT_EQ(state.phase(), Phase::draining);
-  EXPECT_EQ(state.failure(), "");
 }
 
 TEST(Ready, says_no_while_loading_and_while_draining) {
