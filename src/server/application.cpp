@@ -239,8 +239,8 @@ void Application::handle(ExchangePtr exchange, Port port) {
     std::ranges::move(decision.headers, std::back_inserter(headers));
     limited = std::move(decision.refusal);
   }
-  Call call{std::make_shared<RecordedExchange>(std::move(exchange), record, std::move(headers)), record, std::move(admission.model), this, std::move(admission.found.parts)};
-  if (limited) return refuse(call, *limited, route.dialect, "rate_limit");
+  Call call{std::make_shared<RecordedExchange>(std::move(exchange), record, std::move(headers)), record, std::move(admission.model), this, std::move(admission.found.parts), route.dialect};
+  if (limited) return refuse(call, *limited, "rate_limit");
   if (!route.on_pool) return route.endpoint(std::move(call));
   const std::size_t bytes = call.exchange->request().body.size();
   WorkPool& pool = bytes <= kSmallBody ? small_pool_ : bytes <= kLargeBody ? pool_ : large_pool_;

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "server/api_error.h"
 #include "server/http.h"
 #include "server/recorded_exchange.h"
 #include "server/request_record.h"
@@ -21,6 +22,7 @@ struct Call {
   std::shared_ptr<const ServedModel> model;  // ready; null only for endpoints that need none
   Application* application = nullptr;        // outlives every call
   std::vector<std::string> parts;            // what stood for each "{}" of the route's path
+  Dialect dialect = Dialect::openai;         // the route's: errors are told in it
 };
 
 using Endpoint = void (*)(Call);

@@ -38,37 +38,37 @@ Result<void> start_clocks(GenerationPlan& plan, Microseconds spent_us) {
   return {};
 }
 
-void generate(Call call, Dialect dialect, Planner planner) {
+void generate(Call call, Planner planner) {
   const auto body = read_body(call);
-  if (!body) return refuse(call, body.error(), dialect);
+  if (!body) return refuse(call, body.error());
   RequestContext context = context_of(call);
   auto plan = planner(*body, context, *call.application);
-  if (!plan) return refuse(call, plan.error(), dialect);
+  if (!plan) return refuse(call, plan.error());
   std::int64_t prompt_tokens = 0;
   for (const engine::Request& prompt : plan->prompts) prompt_tokens += std::ssize(prompt.prompt);
-  if (const auto limit = call.application->rate_limits().prompt(call.record->tenant(), prompt_tokens, now_us())) return refuse(call, *limit, dialect, "rate_limit");
-  if (const auto in_time = start_clocks(*plan, now_us() - call.exchange->request().arrived_us); !in_time) return refuse(call, in_time.error(), dialect);
+  if (const auto limit = call.application->rate_limits().prompt(call.record->tenant(), prompt_tokens, now_us())) return refuse(call, *limit, "rate_limit");
+  if (const auto in_time = start_clocks(*plan, now_us() - call.exchange->request().arrived_us); !in_time) return refuse(call, in_time.error());
   const std::size_t answers = plan->prompts.size() * static_cast<std::size_t>(plan->answers), most = call.application->config().max_answers;
   if (most > 0 && answers > most)
-    return refuse(call, field_error(plan->answers > 1 ? "n" : "prompt", "{} answers are more than the {} that may run and wait", answers, most), dialect);
+    return refuse(call, field_error(plan->answers > 1 ? "n" : "prompt", "{} answers are more than the {} that may run and wait", answers, most));
   note_unknown_fields(call, context);
   start_generation(*call.model->engine, *std::move(plan), call.exchange, call.record);
 }
 
 }  // namespace
 
-void chat_completions(Call call) { generate(std::move(call), Dialect::openai, alone<plan_chat_completion>); }
-void completions(Call call) { generate(std::move(call), Dialect::openai, alone<plan_completion>); }
-void embeddings(Call call) { generate(std::move(call), Dialect::openai, alone<plan_embedding>); }
-void responses(Call call) { generate(std::move(call), Dialect::openai, with_store); }
-void messages(Call call) { generate(std::move(call), Dialect::anthropic, alone<plan_message>); }
+void chat_completions(Call call) { generate(std::move(call), alone<plan_chat_completion>); }
+void completions(Call call) { generate(std::move(call), alone<plan_completion>); }
+void embeddings(Call call) { generate(std::move(call), alone<plan_embedding>); }
+void responses(Call call) { generate(std::move(call), with_store); }
+void messages(Call call) { generate(std::move(call), alone<plan_message>); }
 
 void count_tokens(Call call) {
   const auto body = read_body(call);
-  if (!body) return refuse(call, body.error(), Dialect::anthropic);
+  if (!body) return refuse(call, body.error());
   RequestContext context = context_of(call);
   const auto count = count_message_tokens(*body, context);
-  if (!count) return refuse(call, count.error(), Dialect::anthropic);
+  if (!count) return refuse(call, count.error());
   note_unknown_fields(call, context);
   call.exchange->respond({.body = dump({{"input_tokens", *count}})});
 }

@@ -20,7 +20,7 @@ namespace millrace::server {
 namespace {
 
 void answer(Call& call, Result<std::string> body) {
-  if (!body) return refuse(call, body.error(), Dialect::openai);
+  if (!body) return refuse(call, body.error());
   call.exchange->respond({.body = *std::move(body)});
 }
 
@@ -31,7 +31,7 @@ Pulse pulse_of(const ServedModel* model, Microseconds max_step_us) {
 }
 
 void answer_json(Call& call, const Result<text::Json>& body) {
-  if (!body) return refuse(call, body.error(), Dialect::openai);
+  if (!body) return refuse(call, body.error());
   call.exchange->respond({.body = dump(*body)});
 }
 
@@ -69,7 +69,7 @@ void get_model(Call call) {
   if (found) return call.exchange->respond({.body = dump(*found)});
   Error none = field_error("model", "'{}' is not served here, '{}' is", call.parts[0], call.model->names.front());
   none.code = Code::not_found;
-  refuse(call, none, Dialect::openai);
+  refuse(call, none);
 }
 
 void capabilities(Call call) { call.exchange->respond({.body = dump(capabilities_body(*call.model, call.application->config(), routes()))}); }
@@ -82,7 +82,7 @@ void explain_request(Call call) { answer_json(call, explain_request(call.exchang
 
 void explain_prompt(Call call) {
   const auto body = read_body(call);
-  if (!body) return refuse(call, body.error(), Dialect::openai);
+  if (!body) return refuse(call, body.error());
   RequestContext context = context_of(call);
   const auto made = explain_prompt(*body, context);
   note_unknown_fields(call, context);

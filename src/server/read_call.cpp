@@ -44,16 +44,16 @@ void note_unknown_fields(Call& call, const RequestContext& context) {
   call.exchange->add_header({"x-millrace-unknown-fields", names});
 }
 
-void refuse(Call& call, const Error& error, Dialect dialect) {
+void refuse(Call& call, const Error& error) {
   const ApiError shown = to_api_error(error);
-  refuse(call, shown, dialect, refusal_reason(shown));
+  refuse(call, shown, refusal_reason(shown));
 }
 
-void refuse(Call& call, const ApiError& error, Dialect dialect, std::string_view reason) {
+void refuse(Call& call, const ApiError& error, std::string_view reason) {
   call.record->refused(error.status, std::string(reason));
   ApiError told = error;
   told.request_id = call.record->id();
-  call.exchange->respond(error_response(told, dialect));
+  call.exchange->respond(error_response(told, call.dialect));
 }
 
 }  // namespace millrace::server

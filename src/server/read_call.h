@@ -18,7 +18,7 @@ RequestContext context_of(const Call& call);
 void note_unknown_fields(Call& call, const RequestContext& context);
 
 /// Answers with the error and tells the record why, in a word.
-void refuse(Call& call, const Error& error, Dialect dialect);
-void refuse(Call& call, const ApiError& error, Dialect dialect, std::string_view reason);
+void refuse(Call& call, const Error& error);
+void refuse(Call& call, const ApiError& error, std::string_view reason);
 
 }  // namespace millrace::server

@@ -11,10 +11,10 @@ using Answer = Result<std::string> (*)(const text::Json&, RequestContext&);
 
 void respond(Call call, Answer answer) {
   const auto body = read_body(call);
-  if (!body) return refuse(call, body.error(), Dialect::openai);
+  if (!body) return refuse(call, body.error());
   RequestContext context = context_of(call);
   auto text = answer(*body, context);
-  if (!text) return refuse(call, text.error(), Dialect::openai);
+  if (!text) return refuse(call, text.error());
   note_unknown_fields(call, context);
   HttpResponse response;
   response.body = *std::move(text);
