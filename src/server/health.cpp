@@ -25,15 +25,7 @@ HttpResponse ok(text::Json body) {
   return response;
 }
 
-text::Json body_of(const ServerState& state, Phase phase) {
-  text::Json body = {{"status", to_string(phase)}};
-  if (phase == Phase::loading) body["percent"] = state.percent();
-  return body;
-}
-
-}  // namespace
-
-std::string_view to_string(Phase phase) {
+std::string_view word_of(Phase phase) {
   switch (phase) {
     case Phase::loading: return "loading";
     case Phase::ready: return "ok";
@@ -41,6 +33,14 @@ std::string_view to_string(Phase phase) {
   }
   return "";
 }
+
+text::Json body_of(const ServerState& state, Phase phase) {
+  text::Json body = {{"status", word_of(phase)}};
+  if (phase == Phase::loading) body["percent"] = state.percent();
+  return body;
+}
+
+}  // namespace
 
 void ServerState::loading(double share) {
   // 100 is said by "ok" only. What is no number is no progress.

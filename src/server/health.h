@@ -4,7 +4,6 @@
 // loaded. Ready: and it gives answers now. Knows no engine: whoever asks brings its pulse.
 
 #include <atomic>
-#include <string_view>
 
 #include "base/clock.h"
 #include "server/http.h"
@@ -12,7 +11,6 @@
 namespace millrace::server {
 
 enum class Phase { loading, ready, draining };
-std::string_view to_string(Phase phase);
 
 /// loading -> ready -> draining. A step back does nothing: whoever drains while the model loads is not made ready by its end.
 /// A model that cannot be loaded ends the process. Any thread.
