@@ -102,6 +102,11 @@ void say_address(const std::string& address, const Options& options) {
   std::_Exit(status);
 }
 
+/// While we stop: a second signal leaves at once.
+void wait_or_leave(const Signals& signals, std::chrono::milliseconds time) {
+  if (const int signal = signals.wait(time); signal == SIGTERM || signal == SIGINT) leave_at_once(0);
+}
+
 void reload(server::Application& application) {
   if (const auto reloaded = application.reload(); !reloaded) log_error("reload failed, what was there goes on", {{"because", reloaded.error().message}});
   else log_info("reloaded");
@@ -134,7 +139,7 @@ void serve_until_signal(server::Application& application, const engine::Engine& 
   }
 }
 
-/// Running answers finish, at most `patience`. A second signal leaves at once.
+/// Running answers finish, at most `patience`.
 void drain(server::Application& application, engine::Engine& engine, const Signals& signals, std::chrono::milliseconds patience) {
   const auto begun = Clock::now();
   log_info("draining", {{"running", engine.metrics().running.value()}, {"waiting", engine.metrics().waiting.value()}, {"seconds", patience.count() / 1000.0}});
@@ -145,15 +150,14 @@ void drain(server::Application& application, engine::Engine& engine, const Signa
   const auto until = begun + patience;
   for (int quiet = 0; quiet < 3 && Clock::now() < until;) {
     quiet = application.planning() == 0 ? quiet + 1 : 0;
-    if (const int signal = signals.wait(10ms); signal == SIGTERM || signal == SIGINT) leave_at_once(0);
+    wait_or_leave(signals, 10ms);
   }
   const auto left = std::max(0ms, std::chrono::duration_cast<std::chrono::milliseconds>(until - Clock::now()));
   auto cut = std::async(std::launch::async, [&] { return engine.drain(left); });
-  while (cut.wait_for(0s) != std::future_status::ready)
-    if (const int signal = signals.wait(10ms); signal == SIGTERM || signal == SIGINT) leave_at_once(0);
+  while (cut.wait_for(0s) != std::future_status::ready) wait_or_leave(signals, 10ms);
   const int n_cut = cut.get();
-  for (const auto until = Clock::now() + kSending; Clock::now() < until && !application.wait_until_sent(10ms);)
-    if (const int signal = signals.wait(0ms); signal == SIGTERM || signal == SIGINT) leave_at_once(0);
+  const auto sent_until = Clock::now() + kSending;
+  while (Clock::now() < sent_until && !application.wait_until_sent(10ms)) wait_or_leave(signals, 0ms);
   log_info("stopped", {{"cut", n_cut}, {"seconds", std::chrono::duration<double>(Clock::now() - begun).count()}});
 }
 
@@ -186,8 +190,11 @@ Result<int> run_serve(const Options& options) {
   drain(*application, *loaded->session.engine, signals, ms(options.drain_seconds));
   // What is tokenized just now may take long, and nobody waits for it any more.
   auto stopped = std::async(std::launch::async, [&] { application->stop_work(); });
-  for (const auto until = Clock::now() + kSending; stopped.wait_for(0s) != std::future_status::ready;)
-    if (const int signal = signals.wait(10ms); signal == SIGTERM || signal == SIGINT || Clock::now() >= until) leave_at_once(0);
+  const auto until = Clock::now() + kSending;
+  while (stopped.wait_for(0s) != std::future_status::ready) {
+    wait_or_leave(signals, 10ms);
+    if (Clock::now() >= until) leave_at_once(0);
+  }
   loaded->session.engine.reset();  // what it still has to say goes to connections that are there
   application.reset();
   return 0;
