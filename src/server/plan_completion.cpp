@@ -63,7 +63,7 @@ Result<GenerationPlan> plan_completion(const Json& body, RequestContext& context
   MILLRACE_TRY(answers, read_answers(fields, prompts.size()));
   plan.answers = answers;
   plan.stream = fields.boolean("stream", false);
-  plan.return_progress = common.tell_progress = plan.stream && fields.boolean("return_progress", false);
+  common.tell_progress = plan.stream && fields.boolean("return_progress", false);
   style.top_logprobs = static_cast<int>(fields.integer("logprobs").value_or(-1));
   style.answers = plan.answers * static_cast<int>(prompts.size());
   style.stop = common.stop;
