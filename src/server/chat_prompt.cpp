@@ -61,7 +61,7 @@ Result<ChatPrompt> read_chat_prompt(const Fields& fields, RequestContext& contex
   ChatPrompt prompt;
   const Json* messages = fields.find("messages");
   if (messages == nullptr) return field_error("messages", "expected a list of at least one message, got nothing");
-  MILLRACE_TRY(read, read_messages(*messages, "messages", context));
+  MILLRACE_TRY(read, read_messages(*messages, context));
   prompt.messages = std::move(read);
   prompt.continue_final_message = fields.boolean("continue_final_message", false);
   prompt.add_generation_prompt = fields.boolean("add_generation_prompt", !prompt.continue_final_message);
