@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/log.h"
-#include "text/prompt.h"
+#include "text/chat_template.h"
 
 namespace millrace::cli {
 namespace {
@@ -78,7 +78,6 @@ Result<std::unique_ptr<LoadedModel>> load_served_model(ModelBundle bundle, const
   else loaded->chat_template = std::move(*parsed);
   if (loaded->chat_template) served.chat_template = &*loaded->chat_template;
   else log_warn("no chat template", {{"because", served.no_template_because}});
-  served.template_variables = text::special_token_variables(*files.tokenizer);
   served.context_tokens = std::min(context, pool_tokens(loaded->session));
   served.embedding_dim = served.engine->info().dim;
   served.created_s = static_cast<std::int64_t>(std::time(nullptr));

@@ -22,13 +22,6 @@ Result<std::int64_t> parse_time(const std::string& text) {
   return static_cast<std::int64_t>(timegm(&parts));
 }
 
-std::int64_t clock_time() {
-  const std::time_t now = std::time(nullptr);
-  std::tm local{};
-  localtime_r(&now, &local);
-  return static_cast<std::int64_t>(now) + local.tm_gmtoff;
-}
-
 struct Template {
   text::ChatTemplate parsed;
   text::Json defaults;  // variables that the model gives
@@ -70,7 +63,7 @@ Result<int> render_lines(const Template& chat, std::int64_t now) {
 }  // namespace
 
 Result<int> run_template(const Options& options) {
-  std::int64_t now = clock_time();
+  std::int64_t now = text::local_time(std::time(nullptr));
   if (!options.now.empty()) {
     MILLRACE_TRY(given, parse_time(options.now));
     now = given;

@@ -3,8 +3,6 @@
 // How one API says what a generation brings. generation.h feeds it with the same calls whether the client streams or not, so
 // both say the same. Writers are strings in, strings out: no sockets, no engine.
 
-#include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>

@@ -32,19 +32,6 @@ Result<std::string> read_part(const Json& part, const std::string& where) {
   return text->get<std::string>();
 }
 
-/// Parts are joined with line breaks, as other servers do for models of text.
-Result<std::string> read_content(const Json& content, const std::string& where) {
-  if (content.is_string()) return content.get<std::string>();
-  if (!content.is_array() || content.empty()) return field_error(where, "expected a string or a list of text parts, got {}", shown(content));
-  std::string joined;
-  for (std::size_t i = 0; i < content.size(); ++i) {
-    MILLRACE_TRY(text, read_part(content[i], fmt::format("{}[{}]", where, i)));
-    if (i > 0) joined += '\n';
-    joined += text;
-  }
-  return joined;
-}
-
 /// Templates print arguments as objects; a text that is none stays one.
 Json arguments_of(const Json& arguments) {
   if (!arguments.is_string()) return arguments;
@@ -92,8 +79,8 @@ Result<void> read_rest(const Json& message, const std::string& where, Json& out,
       return field_error(where + "." + key, "not supported: OpenAI's old word for tool_calls");
     } else if (context.strict) {
       return field_error(where, "{} is no field of a message, and --strict refuses those", shown(Json(key)));
-    } else if (!value.empty() && context.unknown_fields.size() < 20) {
-      context.unknown_fields.push_back("messages.?");
+    } else if (!value.empty()) {
+      context.note_unknown("messages.?");
     }
   }
   return {};
@@ -109,18 +96,31 @@ Result<Json> read_message(const Json& message, const std::string& where, Request
     if (role != "assistant" || !out.contains("tool_calls")) return field_error(where + ".content", "expected a string or a list of text parts, got nothing");
     return out;
   }
-  MILLRACE_TRY(text, read_content(*content, where + ".content"));
+  MILLRACE_TRY(text, read_content(*content, where + ".content", "text parts", read_part));
   out["content"] = std::move(text);
   return out;
 }
 
 }  // namespace
 
-Result<Json> read_messages(const Json& messages, const std::string& where, RequestContext& context) {
-  if (!messages.is_array() || messages.empty()) return field_error(where, "expected a list of at least one message, got {}", shown(messages));
+Result<std::string> read_content(const Json& content, const std::string& where, const char* parts,
+                                 Result<std::string> (*read_part)(const Json& part, const std::string& where)) {
+  if (content.is_string()) return content.get<std::string>();
+  if (!content.is_array() || content.empty()) return field_error(where, "expected a string or a list of {}, got {}", parts, shown(content));
+  std::string joined;
+  for (std::size_t i = 0; i < content.size(); ++i) {
+    MILLRACE_TRY(text, read_part(content[i], fmt::format("{}[{}]", where, i)));
+    if (i > 0) joined += '\n';
+    joined += text;
+  }
+  return joined;
+}
+
+Result<Json> read_messages(const Json& messages, RequestContext& context) {
+  if (!messages.is_array() || messages.empty()) return field_error("messages", "expected a list of at least one message, got {}", shown(messages));
   Json out = Json::array();
   for (std::size_t i = 0; i < messages.size(); ++i) {
-    MILLRACE_TRY(message, read_message(messages[i], fmt::format("{}[{}]", where, i), context));
+    MILLRACE_TRY(message, read_message(messages[i], fmt::format("messages[{}]", i), context));
     out.push_back(std::move(message));
   }
   return out;

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <ctime>
 #include <nlohmann/json.hpp>
 
 #include "text/prompt.h"
@@ -18,13 +17,6 @@ using text::MarkedText;
 /// Templates must see what was checked and counted, and the vocabulary's own tokens.
 constexpr std::array<std::string_view, 6> kOwn = {"messages", "tools", "documents", "add_generation_prompt", "bos_token", "eos_token"};
 
-std::int64_t local_time(std::int64_t since_epoch_s) {
-  const auto now = static_cast<std::time_t>(since_epoch_s);
-  std::tm local{};
-  localtime_r(&now, &local);
-  return since_epoch_s + local.tm_gmtoff;
-}
-
 Result<MarkedText> render_as_it_is(const ChatPrompt& prompt, Json messages, const RequestContext& context) {
   const ServedModel& model = *context.model;
   if (model.chat_template == nullptr)
@@ -33,7 +25,7 @@ Result<MarkedText> render_as_it_is(const ChatPrompt& prompt, Json messages, cons
   variables["messages"] = std::move(messages);
   variables["add_generation_prompt"] = prompt.add_generation_prompt;
   if (prompt.documents.is_array()) variables["documents"] = prompt.documents;
-  auto rendered = text::render_chat(*model.tokenizer, *model.chat_template, std::move(variables), local_time(context.now_s));
+  auto rendered = text::render_chat(*model.tokenizer, *model.chat_template, std::move(variables), text::local_time(context.now_s));
   if (!rendered) return field_error("messages", "the chat template refuses them: {}", rendered.error().message);
   return rendered;
 }
@@ -69,7 +61,7 @@ Result<ChatPrompt> read_chat_prompt(const Fields& fields, RequestContext& contex
   ChatPrompt prompt;
   const Json* messages = fields.find("messages");
   if (messages == nullptr) return field_error("messages", "expected a list of at least one message, got nothing");
-  MILLRACE_TRY(read, read_messages(*messages, "messages", context));
+  MILLRACE_TRY(read, read_messages(*messages, context));
   prompt.messages = std::move(read);
   prompt.continue_final_message = fields.boolean("continue_final_message", false);
   prompt.add_generation_prompt = fields.boolean("add_generation_prompt", !prompt.continue_final_message);

@@ -21,9 +21,13 @@ struct ChatPrompt {
   bool continue_final_message = false;      // the last message, the assistant's, stays open; add_generation_prompt is false then
 };
 
-/// OpenAI's messages as templates read them: content as one string, tool arguments as objects, developer as system. `where`: path of
-/// the list.
-Result<text::Json> read_messages(const text::Json& messages, const std::string& where, RequestContext& context);
+/// OpenAI's messages as templates read them: content as one string, tool arguments as objects, developer as system.
+Result<text::Json> read_messages(const text::Json& messages, RequestContext& context);
+
+/// A content at the path `where`: a string, or a list of what a dialect calls `parts` and `read_part` reads. Those are joined with line
+/// breaks, as other servers do for models of text.
+Result<std::string> read_content(const text::Json& content, const std::string& where, const char* parts,
+                                 Result<std::string> (*read_part)(const text::Json& part, const std::string& where));
 
 /// The fields messages, add_generation_prompt, continue_final_message, chat_template_kwargs and documents of a body.
 Result<ChatPrompt> read_chat_prompt(const Fields& fields, RequestContext& context);

@@ -2,35 +2,13 @@
 
 #include <fmt/core.h>
 
+#include <utility>
+
 #include "server/json_text.h"
-#include "server/sse.h"
 
 namespace millrace::server {
-namespace {
 
-/// {"id": ..., "object": ..., up to and without "choices".
-std::string head_of(const AnswerStyle& style, const char* object) {
-  return fmt::format(R"({{"id":{},"object":"{}","created":{},"model":{},"system_fingerprint":{},)", json_string(style.id), object, style.created_s,
-                     json_string(style.model), json_string(style.fingerprint));
-}
-
-}  // namespace
-
-ChatWriter::ChatWriter(AnswerStyle style, ToldPrompt prompt) : style_(std::move(style)), prompt_(std::move(prompt)) {
-  head_ = "data: " + head_of(style_, "chat.completion.chunk") + "\"choices\":[";
-  tail_ = style_.include_usage ? "}],\"usage\":null}\n\n" : "}]}\n\n";
-}
-
-std::string ChatWriter::chunk(int index, std::string_view inside) const {
-  std::string out;
-  out.reserve(head_.size() + inside.size() + tail_.size() + 24);
-  out += head_;
-  out += "{\"index\":";
-  out += std::to_string(index);
-  out += inside;
-  out += tail_;
-  return out;
-}
+ChatWriter::ChatWriter(AnswerStyle style, ToldPrompt prompt) : ChoiceWriter(std::move(style), "chat.completion.chunk"), prompt_(std::move(prompt)) {}
 
 std::string ChatWriter::logprobs(std::span<const engine::TokenEvent> tokens) const {
   if (style_.top_logprobs < 0) return "null";
@@ -61,24 +39,8 @@ std::string ChatWriter::end(int index, const Ending& ending) {
                                   stop_reason(ending, style_.stop)));
 }
 
-std::string ChatWriter::progress(int index, const Progress& progress) {
-  return head_ + "]," + progress_json(index, progress) + (style_.include_usage ? ",\"usage\":null}\n\n" : "}\n\n");
-}
-
-std::string ChatWriter::close(const Totals& totals) {
-  std::string out;
-  if (style_.include_usage || style_.timings) {
-    out = head_ + "]";
-    if (style_.include_usage) out += ",\"usage\":" + usage_json(totals);
-    if (style_.timings) out += ",\"timings\":" + timings_.json();
-    out += "}\n\n";
-  }
-  out += kSseDone;
-  return out;
-}
-
 std::string ChatWriter::whole(std::span<const Answer> answers, const Totals& totals) {
-  std::string out = head_of(style_, "chat.completion") + "\"choices\":[";
+  std::string out = head_of("chat.completion");
   for (std::size_t i = 0; i < answers.size(); ++i) {
     const Answer& answer = answers[i];
     timings_.add(answer.ending, i == 0);
@@ -90,8 +52,7 @@ std::string ChatWriter::whole(std::span<const Answer> answers, const Totals& tot
   }
   out += "],\"usage\":" + usage_json(totals);
   if (prompt_.logprobs) out += ",\"prompt_logprobs\":" + prompt_logprobs_json(prompt_, *style_.tokenizer);
-  if (style_.timings) out += ",\"timings\":" + timings_.json();
-  return out + "}";
+  return out + end_of_body();
 }
 
 }  // namespace millrace::server

@@ -5,22 +5,17 @@
 #include <utility>
 
 #include "server/json_text.h"
-#include "server/sse.h"
+#include "server/legacy_logprobs.h"
 
 namespace millrace::server {
+namespace {
+
+constexpr std::string_view kObject = "text_completion";  // whole and in chunks
+
+}  // namespace
 
 CompletionWriter::CompletionWriter(AnswerStyle style, std::vector<EchoedPrompt> prompts, bool echo, bool keep_special)
-    : style_(std::move(style)), prompts_(std::move(prompts)), echo_(echo), keep_special_(keep_special), told_(static_cast<std::size_t>(style_.answers)) {
-  head_ = fmt::format(R"({{"id":{},"object":"text_completion","created":{},"model":{},"system_fingerprint":{},"choices":[)", json_string(style_.id),
-                      style_.created_s, json_string(style_.model), json_string(style_.fingerprint));
-  tail_ = style_.include_usage ? "}],\"usage\":null}\n\n" : "}]}\n\n";
-}
-
-std::string CompletionWriter::chunk(int index, std::string_view inside) const {
-  std::string out = "data: " + head_ + "{\"index\":" + std::to_string(index);
-  out += inside;
-  return out + tail_;
-}
+    : ChoiceWriter(std::move(style), kObject), prompts_(std::move(prompts)), echo_(echo), keep_special_(keep_special), told_(static_cast<std::size_t>(style_.answers)) {}
 
 std::string CompletionWriter::logprobs(std::size_t index, bool with_prompt, std::span<const engine::TokenEvent> tokens) {
   if (style_.top_logprobs < 0) return "null";
@@ -56,24 +51,8 @@ std::string CompletionWriter::end(int index, const Ending& ending) {
   return echo(i) + chunk(index, fmt::format(R"(,"text":"","logprobs":null,"finish_reason":"{}","stop_reason":{})", finish_reason(ending.finish), stop_reason(ending, style_.stop)));
 }
 
-std::string CompletionWriter::progress(int index, const Progress& progress) {
-  return "data: " + head_ + "]," + progress_json(index, progress) + (style_.include_usage ? ",\"usage\":null}\n\n" : "}\n\n");
-}
-
-std::string CompletionWriter::close(const Totals& totals) {
-  std::string out;
-  if (style_.include_usage || style_.timings) {
-    out = "data: " + head_ + "]";
-    if (style_.include_usage) out += ",\"usage\":" + usage_json(totals);
-    if (style_.timings) out += ",\"timings\":" + timings_.json();
-    out += "}\n\n";
-  }
-  out += kSseDone;
-  return out;
-}
-
 std::string CompletionWriter::whole(std::span<const Answer> answers, const Totals& totals) {
-  std::string out = head_;
+  std::string out = head_of(kObject);
   for (std::size_t i = 0; i < answers.size(); ++i) {
     const Answer& answer = answers[i];
     const EchoedPrompt& prompt = prompt_of(i);
@@ -82,9 +61,7 @@ std::string CompletionWriter::whole(std::span<const Answer> answers, const Total
     if (prompt.tells_logprobs) out += ",\"prompt_logprobs\":" + prompt_logprobs_json(prompt, *style_.tokenizer);
     out += fmt::format(",\"finish_reason\":\"{}\",\"stop_reason\":{}}}", finish_reason(answer.ending.finish), stop_reason(answer.ending, style_.stop));
   }
-  out += "],\"usage\":" + usage_json(totals);
-  if (style_.timings) out += ",\"timings\":" + timings_.json();
-  return out + "}";
+  return out + "],\"usage\":" + usage_json(totals) + end_of_body();
 }
 
 }  // namespace millrace::server

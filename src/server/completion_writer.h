@@ -5,10 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "server/answer_style.h"
-#include "server/answer_writer.h"
-#include "server/legacy_logprobs.h"
-#include "server/writer_parts.h"
+#include "server/choice_writer.h"
+#include "server/told_prompt.h"
 
 namespace millrace::server {
 
@@ -18,7 +16,7 @@ struct EchoedPrompt : ToldPrompt {
   bool tells_logprobs = false;  // as "prompt_logprobs"; they are also there for an echo
 };
 
-class CompletionWriter : public AnswerWriter {
+class CompletionWriter : public ChoiceWriter {
  public:
   /// `prompts`: one for each; each has style.answers / prompts.size() answers.
   CompletionWriter(AnswerStyle style, std::vector<EchoedPrompt> prompts, bool echo, bool keep_special);
@@ -26,9 +24,6 @@ class CompletionWriter : public AnswerWriter {
   std::string begin() override { return ""; }
   std::string piece(int index, const Piece& piece) override;
   std::string end(int index, const Ending& ending) override;
-  std::string progress(int index, const Progress& progress) override;
-  std::string close(const Totals& totals) override;
-  std::string failure(const ApiError& error) override { return error_event(error, Dialect::openai); }
   std::string whole(std::span<const Answer> answers, const Totals& totals) override;
 
  private:
@@ -38,17 +33,13 @@ class CompletionWriter : public AnswerWriter {
   };
   const EchoedPrompt& prompt_of(std::size_t index) const { return prompts_[index / (static_cast<std::size_t>(style_.answers) / prompts_.size())]; }
   bool is_first_of_prompt(std::size_t index) const { return index % (static_cast<std::size_t>(style_.answers) / prompts_.size()) == 0; }
-  std::string chunk(int index, std::string_view inside) const;
   /// Of the prompt where it is echoed and `with_prompt`, then of `tokens`; "null" where nobody asked.
   std::string logprobs(std::size_t index, bool with_prompt, std::span<const engine::TokenEvent> tokens);
   std::string echo(std::size_t index);  // a chunk, the first time
 
-  AnswerStyle style_;
   std::vector<EchoedPrompt> prompts_;
   bool echo_, keep_special_;
   std::vector<Told> told_;  // by index
-  std::string head_, tail_;
-  Timings timings_;
 };
 
 }  // namespace millrace::server

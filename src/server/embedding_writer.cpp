@@ -9,6 +9,22 @@
 #include "server/json_text.h"
 
 namespace millrace::server {
+namespace {
+
+/// RFC 4648, with padding.
+std::string base64(std::span<const std::byte> bytes) {
+  constexpr char kDigits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string out;
+  out.reserve((bytes.size() + 2) / 3 * 4);
+  for (std::size_t i = 0; i < bytes.size(); i += 3) {
+    unsigned group = 0;
+    for (std::size_t j = 0; j < 3; ++j) group = group << 8 | (i + j < bytes.size() ? std::to_integer<unsigned>(bytes[i + j]) : 0);
+    for (std::size_t j = 0; j < 4; ++j) out += i + j <= bytes.size() ? kDigits[group >> (18 - 6 * j) & 63] : '=';
+  }
+  return out;
+}
+
+}  // namespace
 
 void PooledRows::add(std::span<const float> rows) {
   const std::size_t dim = sum_.size();
@@ -32,18 +48,6 @@ std::vector<float> PooledRows::vector(bool normalised) const {
   std::vector<float> out;
   out.reserve(sum_.size());
   for (const double value : sum_) out.push_back(static_cast<float>(divisor > 0 ? value / divisor : value));
-  return out;
-}
-
-std::string base64(std::span<const std::byte> bytes) {
-  constexpr char kDigits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string out;
-  out.reserve((bytes.size() + 2) / 3 * 4);
-  for (std::size_t i = 0; i < bytes.size(); i += 3) {
-    unsigned group = 0;
-    for (std::size_t j = 0; j < 3; ++j) group = group << 8 | (i + j < bytes.size() ? std::to_integer<unsigned>(bytes[i + j]) : 0);
-    for (std::size_t j = 0; j < 4; ++j) out += i + j <= bytes.size() ? kDigits[group >> (18 - 6 * j) & 63] : '=';
-  }
   return out;
 }
 

@@ -53,7 +53,4 @@ class EmbeddingWriter : public AnswerWriter {
   std::vector<std::shared_ptr<const PooledRows>> rows_;
 };
 
-/// RFC 4648, with padding.
-std::string base64(std::span<const std::byte> bytes);
-
 }  // namespace millrace::server

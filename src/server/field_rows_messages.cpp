@@ -6,13 +6,9 @@ namespace millrace::server {
 namespace {
 
 constexpr unsigned kBoth = kMessage | kCountTokens;
-constexpr auto applied = Treatment::applied;
-constexpr auto ignored = Treatment::ignored;
-constexpr auto refused = Treatment::refused;
-constexpr double kMostInt = 2147483647;
+using enum Treatment;
 
 constexpr Field kFields[] = {
-    {"model", kBoth, Kind::string, 0, 1024, applied, "", R"("m")", "a served name; absent: the model that is served"},
     {"messages", kBoth, Kind::list, 1, 100'000, applied, "", R"([{"role":"user","content":"hi"}])", "the conversation: roles user and assistant, text or blocks of type text; a last one of the assistant's is continued"},
     {"system", kBoth, Kind::any, 0, 0, applied, "", R"("s")", "text, or blocks of type text"},
     {"max_tokens", kMessage, Kind::integer, 1, kMostInt, applied, "", "5", "most new tokens; must be there"},

@@ -1,5 +1,5 @@
 // What OpenAI's clients send to /v1/chat/completions, /v1/completions and /v1/embeddings, what vLLM and llama.cpp added, and
-// what becomes of it here.
+// what becomes of it here. What other bodies have in the very same way stands here, too.
 
 #include "server/field_rows.h"
 
@@ -8,14 +8,13 @@ namespace {
 
 constexpr unsigned kBoth = kChat | kCompletion;
 constexpr unsigned kAll = kBoth | kResponse | kMessage;  // whatever generates
-constexpr auto applied = Treatment::applied;
-constexpr auto ignored = Treatment::ignored;
-constexpr auto refused = Treatment::refused;
-constexpr double kMostInt = 2147483647, kMostSeed = 9223372036854775807.0, kMostMs = 1e9, kAnyLength = 1e9;
+constexpr unsigned kEverywhere = kAll | kEmbedding | kCountTokens | kTokenize | kDetokenize | kApplyTemplate;
+using enum Treatment;
+constexpr double kMostSeed = 9223372036854775807.0, kMostMs = 1e9;
 
 constexpr Field kFields[] = {
     // What is asked
-    {"model", kBoth | kEmbedding | kResponse, Kind::string, 0, 1024, applied, "", R"("m")", "a served name; absent: the model that is served"},
+    {"model", kEverywhere, Kind::string, 0, 1024, applied, "", R"("m")", "a served name; absent: the model that is served"},
     {"messages", kChat | kApplyTemplate, Kind::list, 1, 100'000, applied, "", R"([{"role":"user","content":"hi"}])", "the conversation: roles system, developer (read as system), user, assistant and tool"},
     {"prompt", kCompletion, Kind::prompt, 1, 1024, applied, "", R"("a")", "text, token ids, or a list of either; control tokens may be spelled in it"},
     {"suffix", kCompletion, Kind::string, 0, kAnyLength, applied, "", R"("")", "text behind the answer, where the vocabulary has fill-in-the-middle tokens; else refused"},
@@ -60,7 +59,7 @@ constexpr Field kFields[] = {
     {"skip_special_tokens", kAll, Kind::boolean, 0, 0, applied, "", "true", "false: control tokens stay in the text"},
 
     // How the prompt is made
-    {"add_generation_prompt", kChat | kApplyTemplate, Kind::boolean, 0, 0, applied, "", "true", "the template opens the assistant's turn"},
+    {"add_generation_prompt", kChat | kTokenize | kApplyTemplate, Kind::boolean, 0, 0, applied, "", "true", "the template opens the assistant's turn"},
     {"continue_final_message", kChat | kApplyTemplate, Kind::boolean, 0, 0, applied, "", "false", "the answer goes on from the last message, which is the assistant's; not with add_generation_prompt: true"},
     {"chat_template_kwargs", kChat | kResponse | kMessage | kApplyTemplate, Kind::object, 0, 64, applied, "", R"({"enable_thinking":false})", "variables for the template; never its messages, tools or tokens"},
     {"documents", kChat | kApplyTemplate, Kind::list, 0, 1024, applied, "", R"([{"title":"t","text":"x"}])", "for templates that take documents"},
@@ -74,7 +73,7 @@ constexpr Field kFields[] = {
     {"cache_salt", kAll | kEmbedding, Kind::string, 0, 256, applied, "", R"("s")", "prefixes are shared only among requests of one salt"},
 
     // Structured output and tools: not built yet
-    {"tools", kChat | kApplyTemplate, Kind::list, 0, 128, refused, "[]", R"([{"type":"function","function":{"name":"f"}}])", "tool calls are not built yet"},
+    {"tools", kChat | kTokenize | kApplyTemplate, Kind::list, 0, 128, refused, "[]", R"([{"type":"function","function":{"name":"f"}}])", "tool calls are not built yet"},
     {"tool_choice", kChat, Kind::any, 0, 0, refused, R"("none" "auto")", R"("required")", "without tools there is nothing to choose"},
     {"parallel_tool_calls", kChat, Kind::boolean, 0, 0, ignored, "", "true", "says how tools are called, and no tools are"},
     {"functions", kChat, Kind::list, 0, 128, refused, "[]", R"([{"name":"f"}])", "OpenAI's old word for tools"},

@@ -5,10 +5,7 @@
 namespace millrace::server {
 namespace {
 
-constexpr auto applied = Treatment::applied;
-constexpr auto ignored = Treatment::ignored;
-constexpr auto refused = Treatment::refused;
-constexpr double kMostInt = 2147483647, kAnyLength = 1e9;
+using enum Treatment;
 
 constexpr Field kFields[] = {
     {"input", kResponse, Kind::any, 0, 0, applied, "", R"("hi")", "text, or a list of items: messages of text"},

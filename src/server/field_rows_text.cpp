@@ -5,11 +5,9 @@
 namespace millrace::server {
 namespace {
 
-constexpr auto applied = Treatment::applied;
-constexpr double kAnyLength = 1e9;
+using enum Treatment;
 
 constexpr Field kFields[] = {
-    {"model", kTokenize | kDetokenize | kApplyTemplate, Kind::string, 0, 1024, applied, "", R"("m")", "a served name; absent: the model that is served"},
     {"content", kTokenize, Kind::string, 0, kAnyLength, applied, "", R"("a")", "the text (llama.cpp's name)"},
     {"prompt", kTokenize, Kind::string, 0, kAnyLength, applied, "", R"("a")", "the text (vLLM's name)"},
     {"messages", kTokenize, Kind::list, 1, 100'000, applied, "", R"([{"role":"user","content":"hi"}])", "a conversation, through the template"},
@@ -18,10 +16,8 @@ constexpr Field kFields[] = {
     {"parse_special", kTokenize, Kind::boolean, 0, 0, applied, "", "true", "false: control tokens that are spelled in the text are text"},
     {"with_pieces", kTokenize, Kind::boolean, 0, 0, applied, "", "true", "each token with its text, or its bytes where that is no text (llama.cpp's name)"},
     {"return_token_strs", kTokenize, Kind::boolean, 0, 0, applied, "", "true", "token_strs, as the vocabulary spells them (vLLM's name)"},
-    {"add_generation_prompt", kTokenize, Kind::boolean, 0, 0, applied, "", "true", "the template opens the assistant's turn"},
     {"continue_final_message", kTokenize, Kind::boolean, 0, 0, applied, "", "false", "the last message stays open"},
     {"chat_template_kwargs", kTokenize, Kind::object, 0, 64, applied, "", R"({"enable_thinking":false})", "variables for the template"},
-    {"tools", kTokenize, Kind::list, 0, 128, Treatment::refused, "[]", R"([{"type":"function","function":{"name":"f"}}])", "tool calls are not built yet"},
     {"tokens", kDetokenize, Kind::ids, 0, kAnyLength, applied, "", "[7]", "token ids"},
     {"skip_special_tokens", kDetokenize, Kind::boolean, 0, 0, applied, "", "false", "true: control tokens are left out"},
 };

@@ -2,22 +2,13 @@
 
 #include <nlohmann/json.hpp>
 
+#include "server/field_rows.h"
 #include "server/field_table.h"
 
 namespace millrace::server {
 namespace {
 
 using text::Json;
-
-Json words(const char* values) {
-  Json list = Json::array();
-  std::string word;
-  for (const char* c = values;; ++c) {
-    if (*c != ' ' && *c != 0) word += *c;
-    else if (!word.empty()) list.push_back(std::exchange(word, {}));
-    if (*c == 0) return list;
-  }
-}
 
 const Json kId = {{"type", "integer"}, {"minimum", 0}};
 
@@ -28,7 +19,7 @@ Json type_of(const Field& field) {
     case Kind::number: return {{"type", "number"}, {"minimum", field.least}, {"maximum", field.most}};
     case Kind::positive: return {{"type", "number"}, {"exclusiveMinimum", 0}, {"maximum", field.most}};
     case Kind::string: return {{"type", "string"}};
-    case Kind::choice: return {{"type", "string"}, {"enum", words(field.values)}};
+    case Kind::choice: return {{"type", "string"}, {"enum", words_of(field.values)}};
     case Kind::strings: return {{"oneOf", {{{"type", "string"}}, {{"type", "array"}, {"maxItems", field.most}, {"items", {{"type", "string"}}}}}}};
     case Kind::ids: return {{"type", "array"}, {"items", kId}};
     case Kind::object: return {{"type", "object"}};

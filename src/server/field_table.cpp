@@ -16,17 +16,7 @@ namespace {
 using text::Json;
 
 constexpr std::size_t kMostStringBytes = 4096;  // of one of Kind::strings: each byte of an answer is compared with it
-constexpr std::size_t kMostUnknown = 20, kMostUnknownBytes = 64;
-
-std::vector<std::string_view> words_of(const char* values) {
-  std::vector<std::string_view> words;
-  for (std::string_view rest = values; !rest.empty();) {
-    const std::size_t end = std::min(rest.find(' '), rest.size());
-    if (end > 0) words.push_back(rest.substr(0, end));
-    rest.remove_prefix(std::min(end + 1, rest.size()));
-  }
-  return words;
-}
+constexpr std::size_t kMostUnknownBytes = 64;
 
 bool is_word(std::string_view word, const char* values) {
   const auto words = words_of(values);
@@ -43,7 +33,7 @@ bool in_range(const Field& field, double value) { return value >= field.least &&
 
 bool is_id(const Json& value) {
   const auto id = as_integer(value);
-  return id && *id >= 0 && *id <= 2147483647;
+  return id && *id >= 0 && static_cast<double>(*id) <= kMostInt;
 }
 
 /// Elements are looked at only once there are not too many of them: 500,000 stop strings cost nothing (O4.4).
@@ -89,7 +79,7 @@ Result<void> check_object(const Json& object, const std::string& prefix, BodyOf 
     const Field* field = find_field(of, name);
     if (field == nullptr) {
       if (context.strict) return field_error(tame(name), "no field of this endpoint, and --strict refuses those");
-      if (context.unknown_fields.size() < kMostUnknown) context.unknown_fields.push_back(tame(name));
+      context.note_unknown(tame(name));
       continue;
     }
     if (value.is_null()) continue;
@@ -105,6 +95,16 @@ Result<void> check_object(const Json& object, const std::string& prefix, BodyOf 
 }
 
 }  // namespace
+
+std::vector<std::string_view> words_of(const char* values) {
+  std::vector<std::string_view> words;
+  for (std::string_view rest = values; !rest.empty();) {
+    const std::size_t end = std::min(rest.find(' '), rest.size());
+    if (end > 0) words.push_back(rest.substr(0, end));
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+  return words;
+}
 
 const std::vector<Field>& fields() {
   static const std::vector<Field> kAll = [] {

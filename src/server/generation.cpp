@@ -1,6 +1,5 @@
 #include "server/generation.h"
 
-#include <atomic>
 #include <mutex>
 #include <utility>
 
@@ -98,7 +97,8 @@ class Generation : public std::enable_shared_from_this<Generation> {
       out += plan_.writer->begin();
     }
     const Piece piece{std::move(event.text), std::move(event.tokens)};
-    if (plan_.stream && plan_.return_progress && piece.tokens.empty() && !event.finished)
+    // Request::tell_progress: nothing else comes without a token.
+    if (plan_.stream && piece.tokens.empty() && !event.finished)
       out += plan_.writer->progress(index, {event.usage.prompt_done, event.usage.cached_tokens, event.usage.prompt_tokens});
     if (plan_.stream && (!piece.text.empty() || !piece.tokens.empty())) out += plan_.writer->piece(index, piece);
     Answer& answer = answers_[static_cast<std::size_t>(index)];

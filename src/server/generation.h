@@ -5,7 +5,6 @@
 
 #include <functional>
 #include <memory>
-#include <string>
 #include <vector>
 
 #include "engine/engine.h"
@@ -20,7 +19,6 @@ struct GenerationPlan {
   std::vector<engine::Request> prompts;  // not empty; each has `answers` answers
   int answers = 1;
   bool stream = false;
-  bool return_progress = false;
   std::unique_ptr<AnswerWriter> writer;
   /// Called once, when all answers have ended well (not on failure, not when the client is gone), before the writer's whole() or close(): a store of responses.
   std::function<void(std::span<const Answer>, const Totals&)> on_complete;

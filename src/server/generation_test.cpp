@@ -218,6 +218,27 @@ TEST_F(GenerationTest, streams_and_whole_answers_agree_on_300_random_requests) {
   }
 }
 
+TEST_F(GenerationTest, progress_is_told_where_it_is_asked_for) {
+  const auto told = [&](const char* asked) {
+    start({.step_time = 5ms}, {.step_tokens = 4, .check_invariants = true});  // slow enough for some of it to be read before the first token
+    const std::string body = fmt::format(R"({{"prompt":"{}","max_tokens":2,"ignore_eos":true,"stream":true,"return_progress":{}}})", std::string(120, 'a'), asked);
+    std::vector<Json> progress;
+    for (const std::string& event : events_of(ask(plan_completion, body).body))
+      if (event != "[DONE]" && Json::parse(event).contains("prompt_progress")) progress.push_back(Json::parse(event)["prompt_progress"]);
+    return progress;
+  };
+  EXPECT_TRUE(told("false").empty());
+  const std::vector<Json> progress = told("true");
+  ASSERT_FALSE(progress.empty());
+  int before = 0;
+  for (const Json& one : progress) {
+    EXPECT_EQ(one["total"], 120);
+    EXPECT_GT(one["processed"], before);
+    before = one["processed"];
+  }
+  EXPECT_LT(before, 120);
+}
+
 TEST_F(GenerationTest, O8_8_what_the_engine_refuses_is_a_whole_response) {
   start({.blocks = 10, .block_tokens = 4});
   const HttpResponse response = ask(plan_completion, R"({"prompt":"abc","max_tokens":100,"stream":true})");

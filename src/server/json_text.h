@@ -3,7 +3,6 @@
 // JSON as it is written: pieces are appended to a string, because an answer is sent token by token and a tree for each would cost more
 // than the token. Knows no message's shape.
 
-#include <cstdint>
 #include <string>
 #include <string_view>
 

@@ -1,24 +1,15 @@
 #pragma once
 
-// Log-probabilities as /v1/completions tells them: four lists side by side, {"tokens", "token_logprobs", "top_logprobs", "text_offset"}; and
-// vLLM's prompt_logprobs.
+// Log-probabilities as /v1/completions tells them: four lists side by side, {"tokens", "token_logprobs", "top_logprobs", "text_offset"}.
 
-#include <memory>
 #include <span>
 #include <string>
-#include <vector>
 
 #include "engine/engine.h"
-#include "engine/prompt_logprobs.h"
+#include "server/told_prompt.h"
 #include "text/tokenizer.h"
 
 namespace millrace::server {
-
-/// A prompt whose log-probabilities are told.
-struct ToldPrompt {
-  std::vector<TokenId> ids;
-  std::shared_ptr<const engine::PromptLogprobs> logprobs;  // null: not asked for. Complete when the first piece of the answer comes
-};
 
 class LegacyLogprobs {
  public:
@@ -41,8 +32,5 @@ class LegacyLogprobs {
   int* offset_;
   std::string tokens_, logprobs_, tops_, offsets_;
 };
-
-/// [null, {"token id": {"logprob", "rank", "decoded_token"}, ...}, ...]: each prompt token and the likeliest ones there.
-std::string prompt_logprobs_json(const ToldPrompt& prompt, const text::Tokenizer& tokenizer);
 
 }  // namespace millrace::server

@@ -27,18 +27,7 @@ Result<std::string> read_block(const Json& block, const std::string& path) {
   return text->get<std::string>();
 }
 
-/// Blocks are joined with line breaks, as the parts of chat completions are.
-Result<std::string> read_content(const Json& content, const std::string& path) {
-  if (content.is_string()) return content.get<std::string>();
-  if (!content.is_array() || content.empty()) return field_error(path, "expected a string or a list of text blocks, got {}", shown(content));
-  std::string joined;
-  for (std::size_t i = 0; i < content.size(); ++i) {
-    MILLRACE_TRY(text, read_block(content[i], fmt::format("{}[{}]", path, i)));
-    if (i > 0) joined += '\n';
-    joined += text;
-  }
-  return joined;
-}
+Result<std::string> read_blocks(const Json& content, const std::string& path) { return read_content(content, path, "text blocks", read_block); }
 
 Result<void> append_message(Json& messages, const Json& message, const std::string& path) {
   if (!message.is_object()) return field_error(path, "expected an object with role and content, got {}", shown(message));
@@ -47,7 +36,7 @@ Result<void> append_message(Json& messages, const Json& message, const std::stri
     return field_error(path + ".role", "expected one of user, assistant; got {}", role == nullptr ? "nothing" : shown(*role));
   const Json* content = find(message, "content");
   if (content == nullptr) return field_error(path + ".content", "expected a string or a list of text blocks, got nothing");
-  MILLRACE_TRY(text, read_content(*content, path + ".content"));
+  MILLRACE_TRY(text, read_blocks(*content, path + ".content"));
   if (!messages.empty() && messages.back()["role"] == *role) messages.back()["content"].get_ref<std::string&>().append("\n").append(text);
   else messages.push_back({{"role", *role}, {"content", std::move(text)}});
   return {};
@@ -59,7 +48,7 @@ Result<ChatPrompt> read_message_prompt(const Fields& fields) {
   ChatPrompt prompt;
   prompt.messages = Json::array();
   if (const Json* system = fields.find("system")) {
-    MILLRACE_TRY(text, read_content(*system, "system"));
+    MILLRACE_TRY(text, read_blocks(*system, "system"));
     prompt.messages.push_back({{"role", "system"}, {"content", std::move(text)}});
   }
   const Json* messages = fields.find("messages");

@@ -38,7 +38,7 @@ Result<GenerationPlan> plan_chat_completion(const text::Json& body, RequestConte
   plan.answers = static_cast<int>(fields.integer("n").value_or(1));
   if (plan.answers > 1 && request.max_new_tokens == 0) return field_error("n", "{} answers of no tokens", plan.answers);
   plan.stream = fields.boolean("stream", false);
-  plan.return_progress = request.tell_progress = plan.stream && fields.boolean("return_progress", false);
+  request.tell_progress = plan.stream && fields.boolean("return_progress", false);
   request.sampling.top_logprobs = top_logprobs;
   style.top_logprobs = top_logprobs;
   style.answers = plan.answers;

@@ -16,10 +16,7 @@ class PlanChat : public testing::PlannerTest {
     EXPECT_TRUE(made) << made.error().message;
     return made ? std::move(made->prompts.front()) : engine::Request();
   }
-  std::string prompt(const std::string& body) {
-    auto made = plan(plan_chat_completion, body);
-    return made ? tokenizer_.decode(made->prompts.front().prompt, true) : made.error().message;
-  }
+  std::string prompt(const std::string& body) { return PlannerTest::prompt(plan_chat_completion, body); }
 };
 
 TEST_F(PlanChat, O8_1_messages_of_the_wrong_shape_are_refused_with_their_path) {

@@ -25,9 +25,7 @@ Result<int> read_answers(const Fields& fields, std::size_t prompts) {
 }
 
 Result<std::vector<RawPrompt>> read_prompts(const Fields& fields, const RequestContext& context) {
-  const Json* value = fields.find("prompt");
-  if (value == nullptr) return field_error("prompt", "expected a string, a list of strings, of token ids, or of lists of token ids, got nothing");
-  MILLRACE_TRY(prompts, read_raw_prompts(*value, "prompt", fields.boolean("add_special_tokens", true), context));
+  MILLRACE_TRY(prompts, read_raw_prompts(fields, "prompt", context));
   const std::string suffix = fields.string("suffix").value_or("");
   if (suffix.empty()) return std::move(prompts);
   for (RawPrompt& prompt : prompts) {
@@ -63,7 +61,7 @@ Result<GenerationPlan> plan_completion(const Json& body, RequestContext& context
   MILLRACE_TRY(answers, read_answers(fields, prompts.size()));
   plan.answers = answers;
   plan.stream = fields.boolean("stream", false);
-  plan.return_progress = common.tell_progress = plan.stream && fields.boolean("return_progress", false);
+  common.tell_progress = plan.stream && fields.boolean("return_progress", false);
   style.top_logprobs = static_cast<int>(fields.integer("logprobs").value_or(-1));
   style.answers = plan.answers * static_cast<int>(prompts.size());
   style.stop = common.stop;

@@ -3,7 +3,6 @@
 #include <cmath>
 #include <cstring>
 
-#include "server/raw_prompt.h"
 #include "server/testing/planner_fixture.h"
 
 namespace millrace::server {

@@ -13,11 +13,9 @@ namespace millrace::server {
 Result<GenerationPlan> plan_embedding(const text::Json& body, RequestContext& context) {
   MILLRACE_TRY_VOID(check_fields(body, kEmbedding, context));
   const Fields fields(body, kEmbedding);
-  const text::Json* input = fields.find("input");
-  if (input == nullptr) return field_error("input", "expected a string, a list of strings, of token ids, or of lists of token ids, got nothing");
   const int dim = context.model->embedding_dim;
   if (const auto asked = fields.integer("dimensions").value_or(dim); asked != dim) return field_error("dimensions", "this model's vectors have {}, got {}", dim, asked);
-  MILLRACE_TRY(prompts, read_raw_prompts(*input, "input", fields.boolean("add_special_tokens", true), context));
+  MILLRACE_TRY(prompts, read_raw_prompts(fields, "input", context));
   MILLRACE_TRY(common, read_request_fields(fields, context));
 
   // A decoder's last token is the only one that has seen the whole text.

@@ -1,6 +1,5 @@
 // What /v1/messages asks, and what /v1/messages/count_tokens counts of it.
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <utility>
 

@@ -12,13 +12,7 @@ using text::Json;
 class MessageTest : public testing::PlannerTest {
  protected:
   std::string refusal(const std::string& fields) { return PlannerTest::refusal(plan_message, "{" + fields + "}"); }
-  std::string prompt(const std::string& fields) {
-    const auto made = plan(plan_message, R"({"max_tokens":5,)" + fields + "}");
-    if (!made) return made.error().message;
-    std::string text;
-    for (const TokenId id : made->prompts.at(0).prompt) text += tokenizer_.piece(id);
-    return text;
-  }
+  std::string prompt(const std::string& fields) { return PlannerTest::prompt(plan_message, R"({"max_tokens":5,)" + fields + "}"); }
 };
 
 constexpr const char* kHello = R"("messages":[{"role":"user","content":"hello"}])";

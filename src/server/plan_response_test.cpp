@@ -13,46 +13,24 @@ using text::Json;
 
 class ResponseTest : public testing::PlannerTest {
  protected:
-  Result<GenerationPlan> plan(const std::string& body, const std::string& id = "r1") {
-    auto parsed = parse_body(body);
-    if (!parsed) return std::move(parsed).error();
-    RequestContext own = context();
-    own.id = id;
-    return plan_response(*parsed, own, store_);
+  testing::Planner planner(const std::string& id = "r1") {
+    return [this, id](const Json& body, RequestContext& own) {
+      own.id = id;
+      return plan_response(body, own, store_);
+    };
   }
-  std::string refusal(const std::string& body) {
-    const auto made = plan(body);
-    return made ? "" : made.error().message;
-  }
-  /// Through the engine.
-  HttpResponse ask(const std::string& body, const std::string& id = "r1") {
-    auto made = plan(body, id);
-    if (!made) return error_response(to_api_error(made.error()), Dialect::openai);
-    exchange_ = std::make_shared<testing::FakeExchange>();
-    record_ = std::make_shared<testing::FakeRecord>();
-    start_generation(*engine_, *std::move(made), exchange_, record_);
-    return exchange_->answer();
-  }
+  std::string refusal(const std::string& body) { return PlannerTest::refusal(planner(), body); }
+  HttpResponse ask(const std::string& body, const std::string& id = "r1") { return PlannerTest::ask(planner(id), body); }
   Json answer(const std::string& body, const std::string& id = "r1") {
     const HttpResponse response = ask(body, id);
     EXPECT_EQ(response.status, 200) << response.body;
     return Json::parse(response.body);
   }
   /// What the template made of a conversation.
-  std::string prompt(const std::string& body) {
-    const auto made = plan(body);
-    if (!made) return made.error().message;
-    std::string text;
-    for (const TokenId id : made->prompts.at(0).prompt) text += tokenizer_.piece(id);
-    return text;
-  }
+  std::string prompt(const std::string& body) { return PlannerTest::prompt(planner(), body); }
 
   /// As a caller's text comes out of the vocabulary.
-  std::string spelled(const std::string& said) const {
-    std::string text;
-    for (const TokenId id : tokenizer_.encode(said, text::Specials::as_text)) text += tokenizer_.piece(id);
-    return text;
-  }
+  std::string spelled(const std::string& said) const { return PlannerTest::spelled(tokenizer_.encode(said, text::Specials::as_text)); }
 
   ResponseStore store_;
 };
@@ -221,7 +199,7 @@ TEST_F(ResponseTest, what_does_not_fit_is_refused_with_the_numbers_and_auto_trun
 
 TEST_F(ResponseTest, a_template_that_refuses_is_a_400_of_the_input) {
   use_template("{{ raise_exception('roles must alternate') }}");
-  const auto made = plan(R"({"input":"a"})");
+  const auto made = plan(planner(), R"({"input":"a"})");
   ASSERT_FALSE(made);
   EXPECT_EQ(made.error().where, "input");
   EXPECT_NE(made.error().message.find("input: the chat template refuses them: "), std::string::npos) << made.error().message;

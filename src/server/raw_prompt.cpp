@@ -2,11 +2,9 @@
 
 #include <fmt/core.h>
 
-#include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
 
-#include "server/field_table.h"
 #include "server/request_fields.h"
 #include "text/prompt.h"
 
@@ -40,14 +38,18 @@ std::optional<TokenId> control_token(const text::Tokenizer& tokenizer, std::stri
 
 }  // namespace
 
-Result<std::vector<RawPrompt>> read_raw_prompts(const Json& value, const std::string& where, bool add_special, const RequestContext& context) {
+Result<std::vector<RawPrompt>> read_raw_prompts(const Fields& fields, const std::string& where, const RequestContext& context) {
+  const Json* found = fields.find(where);
+  if (found == nullptr || !(found->is_string() || found->is_array()) || found->empty())
+    return field_error(where, "expected a string, a list of strings, of token ids, or of lists of token ids, got {}", found == nullptr ? "nothing" : shown(*found));
+  const Json& value = *found;
+  const bool add_special = fields.boolean("add_special_tokens", true);
   std::vector<RawPrompt> prompts;
   if (value.is_string()) {
     MILLRACE_TRY(prompt, of_text(value.get_ref<const std::string&>(), where, add_special, context));
     prompts.push_back(std::move(prompt));
     return prompts;
   }
-  if (!value.is_array() || value.empty()) return field_error(where, "expected a string, a list of strings, of token ids, or of lists of token ids, got {}", shown(value));
   if (value.front().is_number()) {
     MILLRACE_TRY(prompt, of_ids(value, where, context));
     prompts.push_back(std::move(prompt));

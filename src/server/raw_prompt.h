@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "base/result.h"
+#include "server/field_table.h"
 #include "server/request_context.h"
-#include "text/chat_template.h"
 
 namespace millrace::server {
 
@@ -17,9 +17,9 @@ struct RawPrompt {
   std::vector<TokenId> ids;         // not empty
 };
 
-/// A string, a list of strings, of ids, or of lists of ids; `where` is its path. `add_special`: text gets what the tokenizer puts
-/// around it by itself. At most kMostPrompts.
-Result<std::vector<RawPrompt>> read_raw_prompts(const text::Json& value, const std::string& where, bool add_special, const RequestContext& context);
+/// The field `name`, which must be there: a string, a list of strings, of ids, or of lists of ids; at most kMostPrompts. Text gets what
+/// the tokenizer puts around it by itself, unless the field add_special_tokens says no.
+Result<std::vector<RawPrompt>> read_raw_prompts(const Fields& fields, const std::string& name, const RequestContext& context);
 inline constexpr std::size_t kMostPrompts = 1024;
 
 /// What stands before a gap and what behind it, in the order in which models were trained on it: prefix, suffix, middle. Errors: the vocabulary has no

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "server/served_model.h"
@@ -19,6 +20,12 @@ struct RequestContext {
   bool strict = false;         // --strict: unknown fields are refused
   std::uint64_t random_seed = 0;  // for requests without a seed of their own
   std::vector<std::string> unknown_fields;  // out, when not strict: for the header X-Millrace-Unknown-Fields and a counter
+
+  /// The first of them are enough to see what is wrong, and fit a header. `name`: plain characters, not many.
+  void note_unknown(std::string name) {
+    constexpr std::size_t kMost = 20;
+    if (unknown_fields.size() < kMost) unknown_fields.push_back(std::move(name));
+  }
 };
 
 }  // namespace millrace::server

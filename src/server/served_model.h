@@ -22,7 +22,6 @@ struct ServedModel {
   const text::Tokenizer* tokenizer = nullptr;
   const text::ChatTemplate* chat_template = nullptr;  // or none:
   std::string no_template_because;                    // one sentence; then only endpoints with raw prompts work
-  text::Json template_variables;                      // bos_token, eos_token: the vocabulary's own
   std::int64_t context_tokens = 0;                    // prompt plus answer of one request, at most
   int embedding_dim = 0;
   std::int64_t created_s = 0;                         // since the epoch

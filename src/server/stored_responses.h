@@ -3,7 +3,6 @@
 // GET and DELETE /v1/responses/{id}, GET /v1/responses/{id}/input_items: what the store has, as OpenAI's clients read it.
 
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 

@@ -6,8 +6,8 @@
 #include <string>
 #include <string_view>
 
-#include "server/answer_style.h"
 #include "server/answer_writer.h"
+#include "text/tokenizer.h"
 
 namespace millrace::server {
 

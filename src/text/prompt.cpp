@@ -22,11 +22,11 @@ std::vector<TokenId> encode_prompt(const Tokenizer& tokenizer, std::string_view 
   return full;
 }
 
-std::int64_t local_time_now() {
-  const std::time_t now = std::time(nullptr);
+std::int64_t local_time(std::int64_t since_epoch_s) {
+  const auto now = static_cast<std::time_t>(since_epoch_s);
   std::tm local{};
   localtime_r(&now, &local);
-  return static_cast<std::int64_t>(now) + local.tm_gmtoff;
+  return since_epoch_s + local.tm_gmtoff;
 }
 
 Result<MarkedText> render_chat(const Tokenizer& tokenizer, const ChatTemplate& chat_template, Json variables, std::int64_t now) {
@@ -39,7 +39,7 @@ Result<MarkedText> render_chat(const Tokenizer& tokenizer, const ChatTemplate& c
 
 Result<std::vector<TokenId>> encode_chat(const Tokenizer& tokenizer, const ChatTemplate& chat_template, const Json& messages) {
   Json variables = {{"messages", messages}, {"add_generation_prompt", true}};
-  MILLRACE_TRY(rendered, render_chat(tokenizer, chat_template, std::move(variables), local_time_now()));
+  MILLRACE_TRY(rendered, render_chat(tokenizer, chat_template, std::move(variables), local_time(std::time(nullptr))));
   return tokenizer.encode(rendered);
 }
 

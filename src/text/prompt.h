@@ -19,8 +19,8 @@ Json special_token_variables(const Tokenizer& tokenizer);
 /// A raw prompt: control tokens may be spelled in it; what the tokenizer adds is added, a BOS not a second time.
 std::vector<TokenId> encode_prompt(const Tokenizer& tokenizer, std::string_view text);
 
-/// Local time as templates' strftime_now reads it.
-std::int64_t local_time_now();
+/// What the clock here shows `since_epoch_s` seconds after the epoch, as templates' strftime_now reads it.
+std::int64_t local_time(std::int64_t since_epoch_s);
 
 /// The template over `variables` (messages, tools, add_generation_prompt, ...), to which bos_token, eos_token are added, and tools and
 /// documents as null where absent. Errors: those of ChatTemplate::render.

@@ -6,7 +6,9 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include <functional>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "engine/testing/fake_runner.h"
@@ -19,7 +21,7 @@
 namespace millrace::server::testing {
 
 using text::Json;
-using Planner = Result<GenerationPlan> (*)(const Json&, RequestContext&);
+using Planner = std::function<Result<GenerationPlan>(const Json&, RequestContext&)>;
 
 class PlannerTest : public ::testing::Test {
  protected:
@@ -54,7 +56,7 @@ class PlannerTest : public ::testing::Test {
     return context;
   }
 
-  Result<GenerationPlan> plan(Planner planner, const std::string& body) {
+  Result<GenerationPlan> plan(const Planner& planner, const std::string& body) {
     auto parsed = parse_body(body);
     if (!parsed) return std::move(parsed).error();
     RequestContext own = context();
@@ -63,13 +65,24 @@ class PlannerTest : public ::testing::Test {
     return made;
   }
   /// "" where it is accepted.
-  std::string refusal(Planner planner, const std::string& body) {
+  std::string refusal(const Planner& planner, const std::string& body) {
     const auto made = plan(planner, body);
     return made ? "" : made.error().message;
   }
 
+  std::string spelled(std::span<const TokenId> ids) const {
+    std::string text;
+    for (const TokenId id : ids) text += tokenizer_.piece(id);
+    return text;
+  }
+  /// What the engine reads first, or why it is refused.
+  std::string prompt(const Planner& planner, const std::string& body) {
+    const auto made = plan(planner, body);
+    return made ? spelled(made->prompts.at(0).prompt) : made.error().message;
+  }
+
   /// What a client gets: the response's status and body.
-  HttpResponse ask(Planner planner, const std::string& body) {
+  HttpResponse ask(const Planner& planner, const std::string& body) {
     auto made = plan(planner, body);
     if (!made) return error_response(to_api_error(made.error()), Dialect::openai);
     exchange_ = std::make_shared<FakeExchange>();
