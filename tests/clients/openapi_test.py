@@ -1,5 +1,6 @@
 """/openapi.json of a running server, by OpenAPI's own validator; and it names what the server answers."""
 import json
+import re
 import unittest
 
 from environment import enter_python_environment
@@ -18,8 +19,8 @@ class OpenApi(unittest.TestCase):
             document = json.loads(text)
             validate(document)
             said = json.loads(server.ask("GET", "/v1/capabilities")[2])["endpoints"]
-        told = {(method.upper(), path) for path, methods in document["paths"].items() for method in methods if method in ("get", "post", "delete")}
-        self.assertEqual(len(told), len({(e["method"], e["path"]) for e in said}))
+        told = {(method.upper(), re.sub(r"{\w+}", "{}", path)) for path, methods in document["paths"].items() for method in methods}
+        self.assertEqual(told, {(e["method"], e["path"]) for e in said})
 
 
 if __name__ == "__main__":
