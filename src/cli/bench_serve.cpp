@@ -24,28 +24,24 @@ using Json = nlohmann::ordered_json;
 constexpr int kRequests = 100, kConcurrency = 8, kPromptWords = 128, kAnswerTokens = 64;
 constexpr double kAskTimeout_s = 10;
 
-/// What the load of a scenario takes from the command line; the rest is its own.
-Result<void> check_scenario(const Options& options) {
-  const bool own_lengths = options.scenario == "shared" ? false : !options.prompt_words.empty();
+/// The load of a scenario takes one length, a rate and the seed from the command line; the rest is its own.
+Result<LoadSpec> spec_of_scenario(const Options& options) {
   if (!options.trace.empty()) return error(Code::invalid_argument, "--scenario and --trace are both a load: give one");
-  if (own_lengths) {
+  int words = static_cast<int>(options.prefix_words);
+  if (options.scenario != "shared" && !options.prompt_words.empty()) {
     MILLRACE_TRY(lengths, parse_lengths(options.prompt_words));
     if (lengths.kind != Lengths::Kind::fixed) return error(Code::invalid_argument, "--scenario {} takes one length, got --prompt-words {}", options.scenario, options.prompt_words);
+    words = lengths.least;
   }
   if (options.rate > 0 && options.scenario != "mixed") return error(Code::invalid_argument, "--scenario {} has arrivals of its own: --rate goes with mixed", options.scenario);
-  return {};
+  LoadSpec spec = scenario_spec(options.scenario, words, options.rate);
+  spec.seed = options.seed;
+  return spec;
 }
 
 Result<LoadSpec> spec_of(const Options& options) {
+  if (!options.scenario.empty()) return spec_of_scenario(options);
   LoadSpec spec;
-  if (!options.scenario.empty()) {
-    MILLRACE_TRY_VOID(check_scenario(options));
-    int words = static_cast<int>(options.prefix_words);
-    if (options.scenario != "shared" && !options.prompt_words.empty()) words = parse_lengths(options.prompt_words)->least;
-    spec = scenario_spec(options.scenario, words, options.rate);
-    spec.seed = options.seed;
-    return spec;
-  }
   if (!options.trace.empty()) {
     MILLRACE_TRY(trace, read_trace(options.trace));
     spec.trace = std::move(trace);

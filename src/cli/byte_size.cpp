@@ -6,6 +6,8 @@
 #include <cmath>
 #include <iterator>
 
+#include "base/ascii.h"
+
 namespace millrace::cli {
 namespace {
 
@@ -24,13 +26,6 @@ std::optional<double> take_number(std::string_view& text) {
   return value;
 }
 
-std::string lower(std::string_view text) {
-  std::string out(text);
-  for (char& c : out)
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  return out;
-}
-
 }  // namespace
 
 std::string byte_text(std::int64_t bytes) {
@@ -45,7 +40,7 @@ std::string byte_text(std::int64_t bytes) {
 Result<std::int64_t> parse_byte_size(std::string_view text) {
   std::string_view rest = text;
   if (const auto number = take_number(rest)) {
-    const std::string name = lower(rest);
+    const std::string name = ascii_lower(rest);
     for (const Unit& unit : kUnits) {
       const double bytes = *number * unit.bytes;
       if (name == unit.name && bytes >= 1 && bytes <= 0x1p62) return static_cast<std::int64_t>(bytes);

@@ -37,7 +37,6 @@ class Reader final : public nlohmann::json_sax<Json> {
     switch (place()) {
       case Place::choice:
         if (key_ == "text" && !value.empty()) facts_.has_text = true;
-        if (key_ == "finish_reason") facts_.has_finish = true;
         break;
       case Place::delta:
         if (!value.empty() && (key_ == "content" || key_ == "reasoning_content" || key_ == "reasoning")) facts_.has_text = true;

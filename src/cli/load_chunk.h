@@ -16,7 +16,6 @@ struct ChunkUsage {
 struct ChunkFacts {
   bool is_json = false;
   bool has_text = false;  // of the answer or of the reasoning before it
-  bool has_finish = false;
   bool has_error = false;
   ChunkUsage usage;
   std::string error;  // what it says; may be empty

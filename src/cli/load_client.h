@@ -26,7 +26,7 @@ struct PlainAnswer {
   std::string body;
 };
 
-/// One request that is no stream. Errors: not_found (nobody answers), deadline, corrupt_data (no HTTP).
+/// One request that is no stream. Errors: not_found, and why: nobody answers, not in time, or no HTTP.
 Result<PlainAnswer> get(const LoadTarget& target, const std::string& path, double timeout_s);
 
 struct LoadProgress {

@@ -5,17 +5,12 @@
 #include <algorithm>
 #include <charconv>
 
+#include "base/ascii.h"
+
 namespace millrace::cli {
 namespace {
 
 constexpr std::size_t kMostHeadBytes = 64 << 10;  // of head, chunk sizes and trailer: real ones have a few hundred
-
-std::string lower(std::string_view text) {
-  std::string out(text);
-  for (char& c : out)
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  return out;
-}
 
 std::string_view trimmed(std::string_view text) {
   const auto first = text.find_first_not_of(" \t");
@@ -94,7 +89,7 @@ std::string HttpAnswerParser::take_header() {
   const std::string_view line = line_;
   const auto colon = line.find(':');
   if (colon == line.npos) return fmt::format("a header without a colon: '{}'", line.substr(0, 40));
-  headers_.emplace_back(lower(line.substr(0, colon)), trimmed(line.substr(colon + 1)));
+  headers_.emplace_back(ascii_lower(line.substr(0, colon)), trimmed(line.substr(colon + 1)));
   return "";
 }
 
@@ -103,10 +98,10 @@ std::string HttpAnswerParser::end_head() {
     headers_.clear();
     return state_ = State::status_line, "";
   }
-  if (const std::string* connection = header("connection")) keeps_alive_ = lower(*connection) != "close" && (keeps_alive_ || lower(*connection) == "keep-alive");
+  if (const std::string* connection = header("connection")) keeps_alive_ = ascii_lower(*connection) != "close" && (keeps_alive_ || ascii_lower(*connection) == "keep-alive");
   if (status_ == 204 || status_ == 304) return state_ = State::done, "";
   if (const std::string* coding = header("transfer-encoding")) {
-    if (lower(*coding) != "chunked") return fmt::format("a transfer encoding '{}'", coding->substr(0, 40));
+    if (ascii_lower(*coding) != "chunked") return fmt::format("a transfer encoding '{}'", coding->substr(0, 40));
     return state_ = State::chunk_size, "";
   }
   const std::string* length = header("content-length");

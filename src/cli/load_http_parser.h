@@ -29,8 +29,6 @@ class HttpAnswerParser {
   /// Whether another request may follow on the same connection once this answer is done.
   bool reusable() const { return done() && keeps_alive_ && !excess_; }
 
-  void reset() { *this = {}; }
-
  private:
   enum class State { status_line, head, until_close, counted, chunk_size, chunk_data, chunk_end, trailer, done };
 

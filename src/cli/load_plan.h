@@ -2,7 +2,6 @@
 
 // What a load asks, and when: arrivals, lengths and texts, all from one seed. Knows no server and no clock.
 
-#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>

@@ -18,8 +18,6 @@ class SseParser {
   /// Returns "" or what is wrong; then no more may be fed.
   std::string feed(std::string_view bytes, const Sink& sink);
 
-  void reset() { *this = {}; }
-
  private:
   void take_line(std::string_view line, const Sink& sink);
 

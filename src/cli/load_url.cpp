@@ -1,5 +1,6 @@
 #include "cli/load_url.h"
 
+#include <algorithm>
 #include <charconv>
 
 namespace millrace::cli {

@@ -210,8 +210,7 @@ const auto kTable = std::to_array<OptionRow>({
     {.name = "cors", .value = "<origin>", .group = Group::listen, .field = &Options::cors, .commands = kServe,
      .help = "let web pages of this origin ask; * for all", .shown = [](Command) { return "none"s; }},
     {.name = "served-model-name", .value = "<name>", .group = Group::listen, .field = &Options::served_model_name,
-     .commands = kServe, .help = "what clients call the model; may be given several times, answers say\nthe first. Without it the file's or folder's name",
-     .shown = nullptr},
+     .commands = kServe, .help = "what clients call the model; may be given several times, answers say\nthe first. Without it the file's or folder's name"},
 
     {.name = "api-keys", .value = "<file>", .group = Group::access, .field = &Options::api_keys, .commands = kServe,
      .help = "accept only these keys, one a line: KEY or sha256:HEX, then tenant=NAME,\nweight=N, rpm=N, tpm=N (requests and tokens a minute). Read again on\nSIGHUP",
@@ -274,7 +273,7 @@ const auto kTable = std::to_array<OptionRow>({
      .help = "one JSON object per line of standard input, one per line of output"},
 
     {.name = "metrics-prefix", .value = "<text>", .group = Group::output, .field = &Options::metrics_prefix, .commands = kServe,
-     .help = "in front of each metric's name; vllm: for boards that expect vLLM's", .choices = "", .shown = own_default<&Options::metrics_prefix>},
+     .help = "in front of each metric's name; vllm: for boards that expect vLLM's", .shown = own_default<&Options::metrics_prefix>},
     {.name = "log-json", .group = Group::output, .field = &Options::log_json, .commands = kServe,
      .help = "events as one JSON object a line"},
     {.name = "log-prompts", .group = Group::output, .field = &Options::log_prompts, .commands = kServe,

@@ -13,8 +13,7 @@ server = None
 
 def setUpModule():
     global server
-    server = Server().__enter__()
-    unittest.addModuleCleanup(server.__exit__, None, None, None)
+    server = unittest.enterModuleContext(Server())
 
 
 def client_of(server, key="any"):

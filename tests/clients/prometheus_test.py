@@ -51,19 +51,19 @@ def families(page):
 def work(server):
     """Requests of all sorts, some of them wrong."""
     chat = {"messages": [{"role": "user", "content": "Name three colours, and say why you like them."}], "max_tokens": 12, "temperature": 0}
-    statuses = [server.ask("POST", "/v1/chat/completions", body)[0] for body in
+    statuses = [server.post("/v1/chat/completions", body).status for body in
                 (chat, chat, {**chat, "stream": True}, {**chat, "temperature": "hot"}, {**chat, "model": "other"}, {**chat, "max_tokens": 1 << 30})]
     assert statuses == [200, 200, 200, 400, 404, 400], statuses
-    assert server.ask("POST", "/v1/embeddings", {"input": "a"})[0] == 200
-    assert server.ask("GET", "/nothing")[0] == 404
+    assert server.post("/v1/embeddings", {"input": "a"}).status == 200
+    assert server.get("/nothing").status == 404
 
 
 class Promtool(unittest.TestCase):
     def check(self, server):
-        status, headers, page = server.ask("GET", "/metrics")
-        self.assertEqual(status, 200)
-        self.assertTrue(headers["content-type"].startswith("text/plain; version=0.0.4"), headers)
-        said = subprocess.run(["promtool", "check", "metrics"], input=page, capture_output=True, text=True, timeout=30)
+        page = server.get("/metrics")
+        self.assertEqual(page.status, 200)
+        self.assertTrue(page.headers["content-type"].startswith("text/plain; version=0.0.4"), page.headers)
+        said = subprocess.run(["promtool", "check", "metrics"], input=page.text, capture_output=True, text=True, timeout=30)
         self.assertEqual((said.returncode, said.stdout + said.stderr), (0, ""))
 
     def test_nothing_to_say_at_any_time(self):  # O11.3
@@ -74,7 +74,7 @@ class Promtool(unittest.TestCase):
 
     def test_another_prefix(self):
         with Server("--metrics-prefix", "vllm:") as server:
-            page = server.ask("GET", "/metrics")[2]
+            page = server.get("/metrics").text
             self.assertIn("\n# TYPE vllm:time_to_first_token_seconds histogram\n", page)
             self.assertNotIn("millrace_", page)
 
@@ -123,7 +123,7 @@ class Board(unittest.TestCase):
         return float(result[0]["value"][1]) if result else None
 
     def test_every_metric_of_the_board_exists(self):
-        known = families(self.server.ask("GET", "/metrics")[2])
+        known = families(self.server.get("/metrics").text)
         for title, query in queries():
             used = re.findall(r"millrace_\w+", query)
             self.assertTrue(used, query)
@@ -151,8 +151,8 @@ class Board(unittest.TestCase):
 
     def test_what_prometheus_has_is_what_the_server_says(self):
         work(self.server)
-        self.server.idle(10)
-        said = self.server.metric("generation_tokens_total")
+        self.assertIsNotNone(self.server.settle(10))
+        said = self.server.metric("millrace_generation_tokens_total")
         wait_for("the same number", lambda: self.value("sum(millrace_generation_tokens_total)") == said, 20, every=0.2)
 
 

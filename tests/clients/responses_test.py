@@ -13,9 +13,7 @@ client = None
 
 def setUpModule():
     global client
-    server = Server().__enter__()
-    unittest.addModuleCleanup(server.__exit__, None, None, None)
-    client = openai.OpenAI(base_url=server.url + "/v1", api_key="any", max_retries=0, timeout=60)
+    client = openai.OpenAI(base_url=unittest.enterModuleContext(Server()).url + "/v1", api_key="any", max_retries=0, timeout=60)
 
 
 GREEDY = dict(model=MODEL, temperature=0)

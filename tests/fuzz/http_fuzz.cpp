@@ -1,8 +1,10 @@
 // Any bytes as what a client sends, whole and in small pieces: the same requests come of it, and what is refused in pieces
 // is refused whole. The other way round a piece may leave a line unfinished that is wrong already.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 

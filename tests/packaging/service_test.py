@@ -41,20 +41,20 @@ class Notify(unittest.TestCase):
         return states
 
     def test_it_says_loading_ready_and_stopping(self):
-        server = Server(variables={"NOTIFY_SOCKET": self.path})
+        server = Server(env={"NOTIFY_SOCKET": self.path})
         with server:
             states = self.states_until("READY=1")
             self.assertTrue(states[0].startswith("STATUS=loading"), states)
             self.assertEqual(states.count("READY=1"), 1)
-            self.assertEqual(server.ask("GET", "/health")[0], 200)
+            self.assertEqual(server.get("/health").status, 200)
             server.process.send_signal(signal.SIGTERM)
             self.assertIn("STOPPING=1", self.states_until("STOPPING=1"))
             self.assertEqual(server.process.wait(15), 0)
 
     def test_its_watchdog_hears_of_it_while_it_is_idle_and_while_it_works(self):
-        with Server(variables={"NOTIFY_SOCKET": self.path, "WATCHDOG_USEC": "1000000"}) as server:
+        with Server(env={"NOTIFY_SOCKET": self.path, "WATCHDOG_USEC": "1000000"}) as server:
             self.states_until("READY=1")
-            for work in (lambda: None, lambda: server.ask("POST", "/v1/completions", {"prompt": "a", "max_tokens": 150, "ignore_eos": True})):
+            for work in (lambda: None, lambda: server.post("/v1/completions", {"prompt": "a", "max_tokens": 150, "ignore_eos": True})):
                 work()
                 before = time.monotonic()
                 for _ in range(3):
@@ -76,8 +76,8 @@ class Notify(unittest.TestCase):
 
     def test_a_manager_that_does_not_listen_is_no_reason_to_stop(self):
         self.manager.close()
-        with Server(variables={"NOTIFY_SOCKET": self.path}) as server:
-            self.assertEqual(server.ask("GET", "/health")[0], 200)
+        with Server(env={"NOTIFY_SOCKET": self.path}) as server:
+            self.assertEqual(server.get("/health").status, 200)
 
 
 class SocketActivation(unittest.TestCase):

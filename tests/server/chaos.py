@@ -6,7 +6,7 @@
 Clients connect and leave in every state, send what is malformed, too large, too slow or too much, do not read, close one half,
 pipeline; a pool of a few thousand tokens makes requests give way; SIGHUP comes every few seconds. At the end: every control
 stream equal to its solo run, gauges 0, no more threads or descriptors than at the start, resident memory drifted by less than
-1 % since the first tenth, exit status 0. A run of minutes is all warm-up (the book of the last 1,024 requests fills, and the
+1 % since the second tenth, exit status 0. A run of minutes is all warm-up (the book of the last 1,024 requests fills, and the
 allocator learns what it needs): there memory may grow by 6 MiB. Prints its figures as one line of JSON.
 """
 import argparse
@@ -23,7 +23,9 @@ import time
 import traceback
 
 import models
-from support import CHAT, COMPLETIONS, MESSAGES, RESPONSES, ROOT, SANITIZED, SLOW, Server, request_bytes, said_of_answer, said_of_events, user
+from said import CHAT, COMPLETIONS, MESSAGES, RESPONSES, said_of_answer, said_of_events, user
+from server_process import ROOT, SANITIZED, SLOW, Server
+from wire import request_bytes
 
 PATIENCE = 90 * SLOW  # who needs all of the pool waits until the engine's max_wait of 30 s puts him first
 SHORT_MINUTES, SHORT_GROWTH = 30, 6 << 20
@@ -100,7 +102,8 @@ class Chaos:
             draw.choice([wire.close, wire.reset])()
 
     def leave_at_once(self, draw):
-        draw.choice([wire.close, wire.reset])() if (wire := self.asked(draw)) else None
+        wire = self.asked(draw)
+        draw.choice([wire.close, wire.reset])()
 
     def leave_in_the_stream(self, draw):
         wire = self.asked(draw)

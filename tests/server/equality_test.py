@@ -2,10 +2,10 @@
 """Streaming and not, both say the same: 300 random requests over four dialects (Done-when 7). The seed is in each failure."""
 import os
 import random
-import threading
 
 import models
-from support import CHAT, COMPLETIONS, MESSAGES, RESPONSES, Case, main, said_of_answer, said_of_events, streamed
+from case import Case, main
+from said import CHAT, COMPLETIONS, MESSAGES, RESPONSES, said_of_answer, said_of_events, streamed
 
 REQUESTS = 300
 SEED = int(os.environ.get("MILLRACE_SEED", "6"))
@@ -165,11 +165,7 @@ class Equality(Case):
         def work(part):
             for i in part:
                 check(i)
-        threads = [threading.Thread(target=work, args=(range(k, REQUESTS, 4),)) for k in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(300)
+        self.together([lambda k=k: work(range(k, REQUESTS, 4)) for k in range(4)], timeout=300)
         print(f"{REQUESTS} requests, answers by end: {counts}")
         self.assertEqual(failures, [], "\n".join(failures[:10]))
         self.alive(server)

@@ -10,7 +10,9 @@ import threading
 import time
 
 import models
-from support import COMPLETIONS, SLOW, Case, main, said_of_answer, said_of_events, streamed
+from case import Case, main
+from said import COMPLETIONS, said_of_answer, said_of_events, streamed
+from server_process import SLOW
 
 P = lambda n: ("0741852963" * (n // 10 + 1))[:n]
 TRUTH = {
@@ -41,20 +43,6 @@ class Kv(Case):
         for got, want in zip(answer["choices"][0]["logprobs"]["token_logprobs"], TRUTH[n], strict=True):
             self.assertAlmostEqual(got, want, delta=0.02, msg=f"P({n})")
         return cached_tokens(answer)
-
-    def together(self, jobs, timeout=60):
-        """All at once, in threads; results in their order."""
-        results = [None] * len(jobs)
-
-        def go(i):
-            results[i] = jobs[i]()
-        threads = [threading.Thread(target=go, args=(i,)) for i in range(len(jobs))]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(timeout * SLOW)
-            self.assertFalse(thread.is_alive(), "a request hangs")
-        return results
 
     def test_o9_1_whole_blocks_cold_and_warm(self):
         for block in (16, 32):

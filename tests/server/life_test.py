@@ -12,7 +12,10 @@ import threading
 import time
 
 import models
-from support import BIN, COMPLETIONS, SLOW, Case, Wire, main, request_bytes, said_of_answer, said_of_events, streamed
+from case import Case, main
+from said import COMPLETIONS, said_of_answer, said_of_events, streamed
+from server_process import BIN, SLOW
+from wire import Wire, request_bytes
 
 IDLE = 10_000
 
@@ -232,18 +235,9 @@ class Stop(Case):
         self.assertEqual(len(first), 16)
         server.send_signal(signal.SIGTERM)
         self.assertTrue(self.refused(server))
-        got = [None] * 16
-
-        def read(i):
-            got[i] = said_of_events(COMPLETIONS, [first[i], *streams[i][1]]).choices
-        threads = [threading.Thread(target=read, args=(i,)) for i in range(16)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(60 * SLOW)
+        got = self.together([lambda i=i: said_of_events(COMPLETIONS, [first[i], *streams[i][1]]).choices for i in range(16)])
         self.assertEqual(got, want)
         self.assertEqual(server.wait(10), 0)
-
 
     def test_a_term_while_a_huge_text_is_tokenized(self):
         server = self.serve_here(self.model)

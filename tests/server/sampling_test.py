@@ -4,10 +4,10 @@
 Model c6: after `B` come C 0.5, D 0.3, E 0.2 and nothing else. O6.7 with a JSON schema waits until schemas are served.
 """
 import math
-import threading
 
 import models
-from support import CHAT, COMPLETIONS, Case, main, user
+from case import Case, main
+from said import CHAT, COMPLETIONS, user
 
 C6 = {65: 66, 66: {67: 0.5, 68: 0.3, 69: 0.2}}
 COIN = {66: {66: 0.5, 67: 0.5}, 67: {66: 0.5, 67: 0.5}}
@@ -69,15 +69,7 @@ class Sampling(Case):
         alone = draw(seed=42)
         self.assertEqual(len(alone), 64)
         others = [{}, {}, {"seed": 1}, {"seed": 2}, {"temperature": 0}, {"temperature": 0, "seed": 42}, {"seed": 3}, {"seed": 42}, {"seed": 42}]
-        got = [None] * len(others)
-
-        def go(i):
-            got[i] = draw(**others[i])
-        threads = [threading.Thread(target=go, args=(i,)) for i in range(len(others))]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(60)
+        got = self.together([lambda more=more: draw(**more) for more in others])
         self.assertEqual(got[-2:], [alone, alone])
         self.assertNotEqual(draw(seed=43), alone)
         self.assertNotEqual(draw(), draw())

@@ -8,7 +8,10 @@ import threading
 import time
 
 import models
-from support import CHAT, COMPLETIONS, SANITIZED, SLOW, Case, main, request_bytes, user
+from case import Case, main
+from said import CHAT, COMPLETIONS, user
+from server_process import SANITIZED, SLOW
+from wire import request_bytes
 
 
 class Speed(Case):

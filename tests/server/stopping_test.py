@@ -4,7 +4,8 @@
 The model answers `STOP` and a smiling face, as ST, OP, four bytes and EOS. Each request is also streamed.
 """
 import models
-from support import CHAT, COMPLETIONS, Case, main, user
+from case import Case, main
+from said import CHAT, COMPLETIONS, user
 
 SMILE = "\U0001F600"
 

@@ -3,7 +3,8 @@
 import time
 
 import models
-from support import CHAT, COMPLETIONS, Case, main, user
+from case import Case, main
+from said import CHAT, COMPLETIONS, user
 
 NOT_OURS = {"{% frobnicate %}x{% endfrobnicate %}": "frobnicate", "{{ messages|nofilter }}": "nofilter", "{% for %}": "statement",
             "{{ messages": "messages", "{% if true %}x": "if", "{{ foo() }}": "foo"}
