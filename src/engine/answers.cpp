@@ -1,7 +1,7 @@
 // Several answers to one prompt. The first is a sequence like any other; the others wait until it draws its first token.
 // They draw theirs from the same row, each with its own stream, and become forks of it: the prompt's blocks are shared, and
-// the last one is copied when somebody writes to it. When the first ends before that, the next one
-// computes the prompt in its place; in the line it is a new arrival.
+// the last one is copied when somebody writes to it. When the first ends before that, the next one computes
+// the prompt in its place; in the line it is a new arrival.
 
 #include <algorithm>
 #include <utility>
@@ -42,7 +42,7 @@ void Engine::Loop::fork_answers(SeqId first, std::size_t row, Microseconds now) 
     sampling::Sampled drawn = draws_.take_answer(row, i);
     scheduler_.fork(first, others[i], prompt_tokens, std::span(&drawn.token, 1));
     live.start(started_us);
-    metrics_.queue_us.record(static_cast<std::uint64_t>(live.usage().queue_us));
+    record(metrics_.queue_us, live.usage().queue_us);
     count_prompt(others[i], live);
     deliver(others[i], live, std::move(drawn), now);
   }

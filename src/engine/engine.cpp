@@ -9,28 +9,20 @@ namespace millrace::engine {
 
 std::string_view to_string(Finish finish) {
   switch (finish) {
-    case Finish::stop:
-      return "stop";
-    case Finish::length:
-      return "length";
-    case Finish::cancelled:
-      return "cancelled";
-    case Finish::timeout:
-      return "timeout";
-    case Finish::error:
-      return "error";
+    case Finish::stop: return "stop";
+    case Finish::length: return "length";
+    case Finish::cancelled: return "cancelled";
+    case Finish::timeout: return "timeout";
+    case Finish::error: return "error";
   }
   return "unknown";
 }
 
 std::string_view to_string(StepKind kind) {
   switch (kind) {
-    case StepKind::prefill:
-      return "prefill";
-    case StepKind::decode:
-      return "decode";
-    case StepKind::mixed:
-      return "mixed";
+    case StepKind::prefill: return "prefill";
+    case StepKind::decode: return "decode";
+    case StepKind::mixed: return "mixed";
   }
   return "unknown";
 }

@@ -13,11 +13,13 @@ EventChannel::Pushed EventChannel::push(Event& event) {
   MILLRACE_CHECK(!unread_.finished && !over_, "an event follows the last one");
   unread_.text += event.text;
   std::ranges::move(event.tokens, std::back_inserter(unread_.tokens));
-  unread_.finished = event.finished;
-  unread_.stop_reason = event.stop_reason;
-  unread_.error = std::move(event.error);
   unread_.usage = event.usage;
-  unread_.cache = std::move(event.cache);
+  if (event.finished) {
+    unread_.finished = event.finished;
+    unread_.stop_reason = event.stop_reason;
+    unread_.error = std::move(event.error);
+    unread_.cache = std::move(event.cache);
+  }
   const bool first = !std::exchange(anything_, true);
   event.text.clear();
   event.tokens.clear();

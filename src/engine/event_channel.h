@@ -16,8 +16,8 @@ namespace millrace::engine {
 
 class EventChannel {
  public:
-  /// Engine thread. Takes what is in `event`, which is empty then and keeps its memory: a client that reads as fast as
-  /// tokens come costs the engine no allocation. Nothing may follow an event with `finished`.
+  /// Engine thread. Takes text and tokens out of `event`, which keeps their memory: a client that reads as fast as tokens
+  /// come costs the engine no allocation. What belongs to the end is taken with `finished`; nothing may follow that.
   struct Pushed {
     std::size_t unread;  // tokens
     bool first;          // nothing else was unread

@@ -31,10 +31,10 @@ class LiveRequest {
   Microseconds submitted_us() const { return submitted_us_; }
 
   /// Prompt tokens that it brings to the line: the answers to one prompt bring them once.
-  int queued_tokens() const { return answer_ == 0 ? usage_.prompt_tokens : 0; }
+  int queued_tokens() const { return answer_ == 0 ? event_.usage.prompt_tokens : 0; }
   std::vector<TokenId> take_prompt() { return std::move(request_.prompt); }
   bool cancelled() const { return channel_->cancelled(); }
-  Usage& usage() { return usage_; }
+  Usage& usage() { return event_.usage; }
 
   bool started() const { return started_us_ >= 0; }
   Microseconds started_us() const { return started_us_; }
@@ -70,6 +70,7 @@ class LiveRequest {
   void publish();
 
  private:
+  StopMatcher::Match match() const;
   bool ends(TokenId token);
   void tell() const noexcept;
 
@@ -82,9 +83,7 @@ class LiveRequest {
   sampling::TokenCounts counts_;  // filled only when a penalty reads it
   bool penalised_ = false;
   std::vector<TokenId> barred_;  // until there are min_tokens
-  Event event_;
-  Usage usage_;
-  CacheReport cache_;
+  Event event_;  // the next one; its usage and cache grow from the first to the last
   Microseconds submitted_us_, started_us_ = -1, first_token_us_ = -1, last_token_us_ = -1, gap_us_ = 0;
 };
 

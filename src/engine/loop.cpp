@@ -281,7 +281,6 @@ void Engine::Loop::end(SeqId id, Finish reason, std::optional<Error> error) {
 }
 
 void Engine::Loop::count_end(LiveRequest& live, Finish reason) {
-  const auto record = [](Histogram& histogram, Microseconds value) { histogram.record(static_cast<std::uint64_t>(value)); };
   const Usage& usage = live.usage();
   metrics_.finished_total[static_cast<std::size_t>(reason)].add();
   record(metrics_.request_us, now_us() - live.submitted_us());

@@ -28,6 +28,9 @@
 
 namespace millrace::engine {
 
+/// Times and counts are signed until they are recorded.
+inline void record(Histogram& histogram, std::int64_t value) { histogram.record(static_cast<std::uint64_t>(value)); }
+
 class Engine::Loop {
  public:
   Loop(std::unique_ptr<model::Runner> runner, const text::Tokenizer& tokenizer, EngineOptions options);

@@ -38,7 +38,7 @@ void Engine::Loop::step() {
     for (const sched::Slice& slice : plan_.slices) end(slice.seq, Finish::error, outputs.error());
   }
   if (options_.check_invariants) scheduler_.check_invariants();
-  metrics_.host_us.record(static_cast<std::uint64_t>(submitted_us - begun_us + now_us() - ran_us));
+  record(metrics_.host_us, submitted_us - begun_us + now_us() - ran_us);
 }
 
 /// From the end of the last step, or from the beginning of this one when nothing was open before, to its end.
@@ -57,7 +57,7 @@ void Engine::Loop::count_time(Microseconds begun_us, Microseconds ran_us, Micros
   }
   const int n_decodes = static_cast<int>(std::ranges::count(plan_.slices, true, &sched::Slice::decode));
   const StepKind kind = plan_.work.prompt_tokens == 0 ? StepKind::decode : n_decodes == 0 ? StepKind::prefill : StepKind::mixed;
-  metrics_.step_us[static_cast<std::size_t>(kind)].record(static_cast<std::uint64_t>(step_us));
+  record(metrics_.step_us[static_cast<std::size_t>(kind)], step_us);
   if (kind == StepKind::mixed) {
     metrics_.mixed_steps_total.add();
     add(metrics_.stall_prefill_us, step_us - static_cast<Microseconds>(plan_.decodes_us), n_decodes);
@@ -74,7 +74,7 @@ void Engine::Loop::start_slices(Microseconds now) {
     LiveRequest& live = *live_.at(slice.seq);
     if (live.started()) continue;
     live.start(now);
-    metrics_.queue_us.record(static_cast<std::uint64_t>(live.usage().queue_us));
+    record(metrics_.queue_us, live.usage().queue_us);
     prompt_tokens += live.queued_tokens();
     ++n_started;
   }
@@ -175,7 +175,6 @@ void Engine::Loop::deliver(SeqId id, LiveRequest& live, sampling::Sampled sample
   std::optional<Error> failed;
   try {
     reason = live.add(std::move(sampled), now);
-    const auto record = [](Histogram& histogram, Microseconds us) { histogram.record(static_cast<std::uint64_t>(us)); };
     if (live.usage().completion_tokens == 1) {
       record(metrics_.first_token_us, live.usage().ttft_us);
       record(metrics_.prefill_us, live.usage().prefill_us);
@@ -192,7 +191,9 @@ void Engine::Loop::deliver(SeqId id, LiveRequest& live, sampling::Sampled sample
 
 void Engine::Loop::count_prompt(SeqId id, LiveRequest& live) {
   const sched::Progress progress = scheduler_.progress(id);
+  live.usage().preemptions = progress.preemptions;
   const auto [cached, computed] = live.count_prompt(progress.cached, progress.causes);
+  if (cached == 0 && computed == kv::MissCounts{}) return;  // a decode
   int n_computed = 0;
   for (std::size_t c = 0; c < computed.size(); ++c) {
     n_computed += computed[c];
@@ -201,7 +202,6 @@ void Engine::Loop::count_prompt(SeqId id, LiveRequest& live) {
   metrics_.prompt_tokens_total.add(static_cast<std::uint64_t>(n_computed + cached));
   metrics_.computed_tokens_total.add(static_cast<std::uint64_t>(n_computed));
   metrics_.cached_tokens_total.add(static_cast<std::uint64_t>(cached));
-  live.usage().preemptions = progress.preemptions;
 }
 
 /// While the scheduler still knows it: the tokens at which it left what is known.
