@@ -94,10 +94,9 @@ Result<void> parse_attribute(std::string_view word, KeyEntry& entry) {
 Result<std::string> read_file(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   if (!in) return error(Code::not_found, "'{}' cannot be read", path);
-  std::string text(kMostFileBytes + 1, '\0');
-  in.read(text.data(), static_cast<std::streamsize>(text.size()));
+  std::string text;
+  for (char piece[4096]; in.good() && text.size() <= kMostFileBytes; text.append(piece, static_cast<std::size_t>(in.gcount()))) in.read(piece, sizeof piece);
   if (in.bad()) return error(Code::not_found, "'{}' cannot be read", path);
-  text.resize(static_cast<std::size_t>(in.gcount()));
   if (text.size() > kMostFileBytes) return error(Code::invalid_argument, "'{}' has more than {} bytes", path, kMostFileBytes);
   return text;
 }

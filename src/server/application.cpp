@@ -113,7 +113,7 @@ void Application::ready(std::shared_ptr<const ServedModel> model) {
     const std::lock_guard lock(model_mutex_);
     model_ = std::move(model);
   }
-  metrics_.model_load_us = now_us() - opened_us_;
+  metrics_.model_load_us.set(now_us() - opened_us_);
   state_.ready();
 }
 

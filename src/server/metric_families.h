@@ -5,7 +5,6 @@
 
 #include <prometheus/metric_family.h>
 
-#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>

@@ -3,6 +3,7 @@
 #include <prometheus/text_serializer.h>
 
 #include <algorithm>
+#include <array>
 
 #include "server/metric_families.h"
 #include "server/net/http_server.h"
@@ -26,30 +27,45 @@ class Page {
   void seconds(const char* name, const char* help, const Histogram& us) { add(std::move(Family::histogram(prefix_ + name, help).with({}, us, kMicro))); }
   void counts(const char* name, const char* help, const Histogram& n) { add(std::move(Family::histogram(prefix_ + name, help).with({}, n, 1))); }
 
-  /// A counter of each label value; the family is there without any, too.
-  void table(const char* name, const char* help, const char* label, const CounterTable& table) {
-    Family family = Family::counter(prefix_ + name, help);
-    for (const auto& [value, count] : table.values()) family.with({{label, value}}, static_cast<double>(count));
-    add(std::move(family));
+  /// One for each value of `label`; the family is there without any, too.
+  using Values = std::vector<std::pair<std::string, double>>;
+  void counters(const char* name, const char* help, const char* label, const Values& values) { add(filled(Family::counter(prefix_ + name, help), label, values)); }
+  void gauges(const char* name, const char* help, const char* label, const Values& values) { add(filled(Family::gauge(prefix_ + name, help), label, values)); }
+  void counters(const char* name, const char* help, const char* label, const CounterTable& table) {
+    Values values;
+    for (const auto& [value, count] : table.values()) values.emplace_back(value, static_cast<double>(count));
+    counters(name, help, label, values);
   }
 
-  Family family_of_counters(const char* name, const char* help) const { return Family::counter(prefix_ + name, help); }
-  Family family_of_histograms(const char* name, const char* help) const { return Family::histogram(prefix_ + name, help); }
-  Family family_of_gauges(const char* name, const char* help) const { return Family::gauge(prefix_ + name, help); }
+  Family counter_family(const char* name, const char* help) const { return Family::counter(prefix_ + name, help); }
+  Family histogram_family(const char* name, const char* help) const { return Family::histogram(prefix_ + name, help); }
 
   std::vector<prometheus::MetricFamily> done() && { return std::move(families_); }
 
  private:
+  static Family filled(Family family, const char* label, const Values& values) {
+    for (const auto& [of, value] : values) family.with({{label, of}}, value);
+    return family;
+  }
+
   const std::string prefix_;
   std::vector<prometheus::MetricFamily> families_;
 };
+
+/// Counters that lie by an enumeration, by its words.
+template <class Enum, std::size_t n>
+Page::Values by_word(const std::array<Counter, n>& counters, std::string_view (*word)(Enum)) {
+  Page::Values values;
+  for (std::size_t i = 0; i < n; ++i) values.emplace_back(word(static_cast<Enum>(i)), static_cast<double>(counters[i].value()));
+  return values;
+}
 
 /// vLLM's word where it has one: boards ask for it.
 std::string_view finished_reason(engine::Finish finish) { return finish == engine::Finish::cancelled ? "abort" : engine::to_string(finish); }
 
 void add_requests(Page& page, const ServerMetrics& m) {
-  page.table("refused_requests_total", "Requests that were refused, by why.", "reason", m.refused);
-  Family http = page.family_of_counters("http_requests_total", "Requests that ended, by endpoint and status.");
+  page.counters("refused_requests_total", "Requests that were refused, by why.", "reason", m.refused);
+  Family http = page.counter_family("http_requests_total", "Requests that ended, by endpoint and status.");
   for (const auto& [value, count] : m.http_requests.values()) {
     const auto blank = std::min(value.find(' '), value.size());
     http.with({{"endpoint", value.substr(0, blank)}, {"status", blank < value.size() ? value.substr(blank + 1) : "other"}}, static_cast<double>(count));
@@ -57,11 +73,11 @@ void add_requests(Page& page, const ServerMetrics& m) {
   page.add(std::move(http));
   page.seconds("request_read_seconds", "From the arrival of a request to its tokens: waiting for the pool, reading, templates, tokenizing.", m.read_us);
   page.gauge("http_requests_in_flight", "Requests that have come and not ended, of all endpoints.", static_cast<double>(m.live_requests.value()));
-  page.table("tenant_requests_total", "Started requests that ended, by tenant.", "tenant", m.tenant_requests);
-  page.table("tenant_prompt_tokens_total", "Their prompt tokens, by tenant.", "tenant", m.tenant_prompt_tokens);
-  page.table("tenant_generation_tokens_total", "Tokens sent to clients, by tenant.", "tenant", m.tenant_generation_tokens);
-  page.table("unknown_fields_total", "Fields of requests that nobody knows, by name.", "field", m.unknown_fields);
-  page.gauge("model_load_seconds", "What loading the model took; 0 while it loads.", static_cast<double>(m.model_load_us.load()) * kMicro);
+  page.counters("tenant_requests_total", "Started requests that ended, by tenant.", "tenant", m.tenant_requests);
+  page.counters("tenant_prompt_tokens_total", "Their prompt tokens, by tenant.", "tenant", m.tenant_prompt_tokens);
+  page.counters("tenant_generation_tokens_total", "Tokens sent to clients, by tenant.", "tenant", m.tenant_generation_tokens);
+  page.counters("unknown_fields_total", "Fields of requests that nobody knows, by name.", "field", m.unknown_fields);
+  page.gauge("model_load_seconds", "What loading the model took; 0 while it loads.", static_cast<double>(m.model_load_us.value()) * kMicro);
 }
 
 void add_cache(Page& page, const engine::EngineMetrics& m) {
@@ -71,18 +87,15 @@ void add_cache(Page& page, const engine::EngineMetrics& m) {
   page.gauge("num_requests_waiting", "Sequences that wait in line.", static_cast<double>(m.waiting.value()));
   page.gauge("queued_prompt_tokens", "Prompt tokens of requests that have not started.", static_cast<double>(m.queued_tokens.value()));
   page.gauge("kv_cache_usage_perc", "Part of the KV cache that live sequences hold, 0 to 1.", total > 0 ? used / total : 0);
-  Family blocks = page.family_of_gauges("kv_cache_blocks", "Blocks of the KV cache: of live sequences, kept for later prompts, free.");
-  blocks.with({{"state", "used"}}, used).with({{"state", "cached"}}, cached).with({{"state", "free"}}, std::max(total - used - cached, 0.0));
-  page.add(std::move(blocks));
+  page.gauges("kv_cache_blocks", "Blocks of the KV cache: of live sequences, kept for later prompts, free.", "state",
+              {{"used", used}, {"cached", cached}, {"free", std::max(total - used - cached, 0.0)}});
 
   page.counter("prompt_tokens_total", "Prompt tokens of sequences that got through their prompt.", m.prompt_tokens_total);
   page.counter("generation_tokens_total", "Generated tokens.", m.generated_tokens_total);
   page.counter("prefix_cache_queries_total", "Prompt tokens looked up in the prefix cache.", m.prompt_tokens_total);
   page.counter("prefix_cache_hits_total", "Prompt tokens found in it.", m.cached_tokens_total);
-  Family misses = page.family_of_counters("prefix_miss_tokens_total", "Prompt tokens that were computed, by why they were not found.");
-  for (int i = 0; i < kv::kMissCauses; ++i)
-    misses.with({{"cause", std::string(to_string(static_cast<kv::MissCause>(i)))}}, static_cast<double>(m.prefix_miss_tokens_total[static_cast<std::size_t>(i)].value()));
-  page.add(std::move(misses));
+  page.counters("prefix_miss_tokens_total", "Prompt tokens that were computed, by why they were not found.", "cause",
+                by_word<kv::MissCause>(m.prefix_miss_tokens_total, kv::to_string));
   page.counter("num_preemptions_total", "Sequences that gave up their blocks to others.", m.preemptions_total);
 }
 
@@ -96,34 +109,28 @@ void add_answers(Page& page, const engine::EngineMetrics& m) {
   page.counts("request_prompt_tokens", "Prompt tokens of an answer.", m.request_prompt_tokens);
   page.counts("request_generation_tokens", "Generated tokens of an answer.", m.request_generated_tokens);
 
-  Family finished = page.family_of_counters("request_success_total", "Answers that ended, by how; those that were refused never began.");
-  for (std::size_t i = 0; i < engine::kFinishes; ++i) {
-    const auto finish = static_cast<engine::Finish>(i);
-    finished.with({{"finished_reason", std::string(finished_reason(finish))}}, static_cast<double>(m.finished(finish)));
-  }
-  page.add(std::move(finished));
+  page.counters("request_success_total", "Answers that ended, by how; those that were refused never began.", "finished_reason",
+                by_word<engine::Finish>(m.finished_total, finished_reason));
 }
 
 void add_steps(Page& page, const engine::EngineMetrics& m) {
-  Family steps = page.family_of_histograms("step_seconds", "Time of a step, by what ran in it: prompt tokens, decodes, both.");
+  Family steps = page.histogram_family("step_seconds", "Time of a step, by what ran in it: prompt tokens, decodes, both.");
   for (std::size_t i = 0; i < m.step_us.size(); ++i) steps.with({{"phase", std::string(to_string(static_cast<engine::StepKind>(i)))}}, m.step_us[i], kMicro);
   page.add(std::move(steps));
   page.seconds("host_seconds", "The engine thread's own time of a step, while the workers have nothing to do.", m.host_us);
-  Family stalls = page.family_of_counters("stall_seconds_total", "Time lost, by why: host is the workers', the others are summed over the requests that waited.");
-  const auto stall = [&](const char* cause, const Counter& us) { stalls.with({{"cause", cause}}, static_cast<double>(us.value()) * kMicro); };
-  stall("host", m.stall_host_us);
-  stall("slots", m.stall_slots_us);
-  stall("schedule", m.stall_schedule_us);
-  stall("blocks", m.stall_blocks_us);
-  stall("prefill", m.stall_prefill_us);
-  page.add(std::move(stalls));
+  const auto seconds = [](const Counter& us) { return static_cast<double>(us.value()) * kMicro; };
+  page.counters("stall_seconds_total", "Time lost, by why: host is the workers', the others are summed over the requests that waited.", "cause",
+                {{"host", seconds(m.stall_host_us)},
+                 {"slots", seconds(m.stall_slots_us)},
+                 {"schedule", seconds(m.stall_schedule_us)},
+                 {"blocks", seconds(m.stall_blocks_us)},
+                 {"prefill", seconds(m.stall_prefill_us)}});
 
   // The ratio is over all the time there was; the rates of the two counters give that of any range.
-  const double open_s = static_cast<double>(m.open_us.value()) * kMicro, busy_s = static_cast<double>(m.busy_us.value()) * kMicro;
-  const Labels lane = {{"lane", "0"}};
-  page.add(std::move(page.family_of_gauges("core_busy_ratio", "Part of the time with open requests in which the cores of a lane ran a step.").with(lane, open_s > 0 ? busy_s / open_s : 0)));
-  page.add(std::move(page.family_of_counters("core_busy_seconds_total", "Time in which the cores of a lane ran a step.").with(lane, busy_s)));
-  page.add(std::move(page.family_of_counters("core_open_seconds_total", "Time in which they had open requests.").with(lane, open_s)));
+  const double open_s = seconds(m.open_us), busy_s = seconds(m.busy_us);
+  page.gauges("core_busy_ratio", "Part of the time with open requests in which the cores of a lane ran a step.", "lane", {{"0", open_s > 0 ? busy_s / open_s : 0}});
+  page.counters("core_busy_seconds_total", "Time in which the cores of a lane ran a step.", "lane", {{"0", busy_s}});
+  page.counters("core_open_seconds_total", "Time in which they had open requests.", "lane", {{"0", open_s}});
 }
 
 void add_connections(Page& page, const HttpServerMetrics& m) {

@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "base/clock.h"
 #include "engine/engine.h"
 #include "server/http.h"
 #include "server/server_metrics.h"
@@ -26,7 +25,7 @@ struct MetricsSources {
 HttpResponse metrics_response(const MetricsSources& sources);
 std::string metrics_page(const MetricsSources& sources);
 
-/// Letters, digits and '_', and ':' at the end or within; not empty, no digit first. Errors: invalid_argument.
+/// 1 to 64 letters, digits, '_' and ':'; no digit first. Errors: invalid_argument.
 Result<void> check_metrics_prefix(const std::string& prefix);
 
 }  // namespace millrace::server

@@ -1,7 +1,7 @@
 #include "server/openapi.h"
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "server/api_bodies.h"
 #include "server/field_table.h"
@@ -38,20 +38,27 @@ std::string named_path(std::string_view path) {
   return out;
 }
 
-/// "post_v1_chat_completions"
-std::string operation_id(std::string_view method, const std::string& path) {
-  std::string out;
-  for (const char c : method) out += static_cast<char>(c >= 'A' && c <= 'Z' ? c + 32 : c);
-  for (const char c : path) {
-    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-    if (plain) out += c;
-    else if (out.back() != '_') out += '_';
-  }
-  while (out.back() == '_') out.pop_back();
+/// As OpenAPI has it: "post".
+std::string lower(std::string_view method) {
+  std::string out(method);
+  for (char& c : out) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c + 32 : c);
   return out;
 }
 
-std::string schema_name(const std::string& path) { return operation_id("", "/" + path).substr(1) + "_request"; }
+/// `path` as a part of a name: "_v1_chat_completions", "_v1_models_model".
+std::string underscored(std::string_view path) {
+  std::string out;
+  bool plain = true;
+  for (const char c : path) {
+    const bool was_plain = std::exchange(plain, (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_');
+    if (plain && !was_plain) out += '_';
+    if (plain) out += c;
+  }
+  return out;
+}
+
+std::string operation_id(std::string_view method, const std::string& path) { return lower(method) + underscored(path); }
+std::string schema_name(const std::string& path) { return underscored(path).substr(1) + "_request"; }
 
 bool streams(std::optional<BodyOf> body) { return body == kChat || body == kCompletion || body == kResponse || body == kMessage; }
 
@@ -123,9 +130,7 @@ Json openapi_document(std::span<const Route> routes, const std::string& version)
   Json paths = Json::object();
   for (const Route& route : routes) {
     const std::string path = named_path(route.path);
-    std::string method(route.method);
-    std::ranges::transform(method, method.begin(), [](char c) { return static_cast<char>(c + 32); });
-    paths[path][method] = operation_of(route, path);
+    paths[path][lower(route.method)] = operation_of(route, path);
   }
   return {{"openapi", "3.1.0"},
           {"info", {{"title", "Millrace"}, {"version", version}, {"summary", "an LLM inference server that speaks OpenAI's and Anthropic's APIs"}}},

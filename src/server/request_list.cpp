@@ -9,8 +9,6 @@ namespace {
 
 using text::Json;
 
-double ms(Microseconds us) { return static_cast<double>(us / 100) / 10; }
-
 /// A token may be a part of a character.
 std::string spelled(const std::string& piece) { return repair_utf8(piece); }
 
@@ -19,7 +17,7 @@ std::string spelled(const std::string& piece) { return repair_utf8(piece); }
 Json requests_body(std::span<const RequestFacts> live, Microseconds now) {
   Json list = Json::array();
   for (const RequestFacts& one : live) {
-    Json item = {{"id", one.id}, {"tenant", one.tenant}, {"endpoint", one.endpoint}, {"state", one.state()}, {"age_ms", ms(now - one.arrived_us)}, {"peer", one.peer}};
+    Json item = {{"id", one.id}, {"tenant", one.tenant}, {"endpoint", one.endpoint}, {"state", one.state()}, {"age_ms", rounded_ms(now - one.arrived_us)}, {"peer", one.peer}};
     if (one.is_read) {
       item["prompt_tokens"] = one.prompt_tokens;
       item["generated_tokens"] = one.generated_tokens;

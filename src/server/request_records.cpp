@@ -1,9 +1,13 @@
 #include "server/request_records.h"
 
+#include <fmt/format.h>
 #include <openssl/rand.h>
 
 #include <algorithm>
 #include <array>
+#include <deque>
+#include <map>
+#include <set>
 
 #include "base/log.h"
 
@@ -12,23 +16,6 @@ namespace {
 
 constexpr std::size_t kMostIdBytes = 128, kMostLoggedBodyBytes = 64 << 10;
 constexpr int kClientClosed = 499;  // no answer went out: nginx's word for it
-
-double ms(Microseconds us) { return static_cast<double>(us / 100) / 10; }
-
-/// Adds `word` to a list like "length,stop", once and in order.
-void add_word(std::string& list, std::string_view word) {
-  std::vector<std::string> words;
-  for (std::size_t from = 0; from < list.size();) {
-    const auto to = std::min(list.find(',', from), list.size());
-    words.push_back(list.substr(from, to - from));
-    from = to + 1;
-  }
-  words.emplace_back(word);
-  std::ranges::sort(words);
-  words.erase(std::unique(words.begin(), words.end()), words.end());
-  list.clear();
-  for (const std::string& one : words) list += (list.empty() ? "" : ",") + one;
-}
 
 /// Probes and scrapers come every few seconds for ever.
 bool is_probe(std::string_view endpoint) { return endpoint == "/health" || endpoint == "/ready" || endpoint == "/metrics"; }
@@ -45,11 +32,11 @@ void log_end(const RequestFacts& facts) {
     fields.emplace_back("prompt_tokens", facts.prompt_tokens);
     fields.emplace_back("cached_tokens", facts.cached_tokens);
     fields.emplace_back("completion_tokens", facts.generated_tokens);
-    fields.emplace_back("queue_ms", ms(facts.queue_us));
-    fields.emplace_back("ttft_ms", ms(facts.first_token_us));
-    fields.emplace_back("gap_max_ms", ms(facts.gap_max_us));
+    fields.emplace_back("queue_ms", rounded_ms(facts.queue_us));
+    fields.emplace_back("ttft_ms", rounded_ms(facts.first_token_us));
+    fields.emplace_back("gap_max_ms", rounded_ms(facts.gap_max_us));
   }
-  fields.emplace_back("total_ms", ms(facts.ended_us - facts.arrived_us));
+  fields.emplace_back("total_ms", rounded_ms(facts.ended_us - facts.arrived_us));
   if (facts.is_read) fields.emplace_back("stream", facts.stream ? 1 : 0);
   if (facts.client_gone) fields.emplace_back("client_gone", 1);
   fields.emplace_back("peer", facts.peer);
@@ -69,10 +56,10 @@ std::string request_id_of(const HttpRequest& request) {
 std::string random_id() {
   std::array<unsigned char, 16> bytes;
   MILLRACE_CHECK(::RAND_bytes(bytes.data(), static_cast<int>(bytes.size())) == 1, "no random bytes");
-  std::string id;
-  for (const unsigned char byte : bytes) id += fmt::format("{:02x}", byte);
-  return id;
+  return fmt::format("{:02x}", fmt::join(bytes, ""));
 }
+
+double rounded_ms(Microseconds us) { return static_cast<double>(us / 100) / 10; }
 
 std::string_view RequestFacts::state() const {
   if (ended_us != 0) return "ended";
@@ -146,7 +133,7 @@ class RequestRecords::Record final : public RequestRecord {
     facts_.queue_us = std::max(facts_.queue_us, usage.queue_us);
     facts_.gap_max_us = std::max(facts_.gap_max_us, usage.gap_max_us);
     facts_.cached_tokens = std::max(facts_.cached_tokens, usage.cached_tokens);
-    add_word(facts_.reasons, engine::to_string(finish));
+    reasons_.insert(engine::to_string(finish));
     if (facts_.reports.size() < kMostReports) facts_.reports.push_back(cache);
     ++facts_.answers_ended;
   }
@@ -172,16 +159,20 @@ class RequestRecords::Record final : public RequestRecord {
     const std::lock_guard lock(mutex_);
     RequestFacts out = facts_;
     out.generated_tokens = generated_.load(std::memory_order_relaxed);
+    out.reasons = fmt::format("{}", fmt::join(reasons_, ","));
     return out;
   }
 
  private:
-  /// Nobody else has the record any more.
+  /// Nobody else tells it anything any more; the book may still look.
   RequestFacts end() {
-    RequestFacts facts = this->facts();
-    const bool started = facts.is_read && facts.refused.empty();
+    const bool started = facts_.is_read && facts_.refused.empty();
     // Who handles a request may be torn down in the middle of it: then the engine cancels what nobody reads any more.
-    if (started && facts.answers_ended < facts.answers) add_word(facts.reasons, engine::to_string(engine::Finish::cancelled));
+    if (started && facts_.answers_ended < facts_.answers) {
+      const std::lock_guard lock(mutex_);
+      reasons_.insert(engine::to_string(engine::Finish::cancelled));
+    }
+    RequestFacts facts = this->facts();
     facts.ended_us = std::max<Microseconds>(now_us(), 1);
     if (facts.status == 0) facts.status = facts.client_gone ? kClientClosed : 500;
     ServerMetrics& metrics = book_->metrics;
@@ -200,7 +191,8 @@ class RequestRecords::Record final : public RequestRecord {
   std::uint64_t number_ = 0;
   std::atomic<int> generated_{0};
   mutable std::mutex mutex_;
-  RequestFacts facts_;
+  RequestFacts facts_;                  // `generated_tokens` and `reasons` are made of what follows
+  std::set<std::string_view> reasons_;  // engine::to_string's
 };
 
 RequestRecords::RequestRecords(ServerMetrics& metrics, Options options) : book_(std::make_shared<Book>(metrics, options)) {}

@@ -4,8 +4,6 @@
 // when its last owner lets go, says it in one log line and counts it. Never holds a prompt.
 
 #include <cstdint>
-#include <deque>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -27,9 +25,14 @@ std::string request_id_of(const HttpRequest& request);
 /// 32 hex digits nobody can guess.
 std::string random_id();
 
+/// For people: to a tenth.
+double rounded_ms(Microseconds us);
+
 /// What is known of a request at one moment; of an ended one, at its end.
 struct RequestFacts {
-  std::string id, endpoint, tenant, peer;
+  std::string id;
+  std::string_view endpoint;
+  std::string tenant, peer;
   Microseconds arrived_us = 0, ended_us = 0;  // steady clock; 0: lives
   bool is_read = false, stream = false;
   int prompt_tokens = 0, answers = 0, answers_ended = 0, max_tokens = 0;

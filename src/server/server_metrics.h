@@ -3,9 +3,6 @@
 // What the server counts of requests beside the engine's own account of them, as plain members: request_records.h fills
 // them, metrics_page.h prints them.
 
-#include <atomic>
-
-#include "base/clock.h"
 #include "base/metrics.h"
 #include "server/counter_table.h"
 
@@ -21,7 +18,7 @@ struct ServerMetrics {
   CounterTable tenant_requests{kMostTenants}, tenant_prompt_tokens{kMostTenants}, tenant_generation_tokens{kMostTenants};  // of what was not refused
   CounterTable unknown_fields{kMostUnknownFields};  // names that clients made up: bounded
 
-  std::atomic<Microseconds> model_load_us{0};  // 0: not loaded yet
+  Gauge model_load_us;  // 0: not loaded yet
 };
 
 }  // namespace millrace::server
