@@ -32,7 +32,6 @@ std::string lower_case(beast::string_view text) {
 
 Refusal refusal_of(const beast::error_code& problem, const ConnectionLimits& limits) {
   using http::error;
-  if (problem == error::header_limit) return {431, fmt::format("the header is larger than {} bytes", limits.header_bytes)};
   if (problem == error::body_limit) return {413, fmt::format("the body is larger than {} bytes", limits.body_bytes)};
   if (problem == error::bad_version) return {505, "the request line does not end with HTTP/1.0 or HTTP/1.1 and CR LF"};
   if (problem == error::bad_content_length) return {400, "Content-Length is no number, or contradicts another header"};
@@ -46,12 +45,13 @@ Refusal refusal_of(const beast::error_code& problem, const ConnectionLimits& lim
 class RequestParser::Impl final : public http::basic_parser<true> {
  public:
   explicit Impl(const ConnectionLimits& limits) : limits(limits) {
-    header_limit(static_cast<std::uint32_t>(std::min<std::size_t>(limits.header_bytes, UINT32_MAX)));
+    header_limit(UINT32_MAX);  // feed() keeps it: Beast counts the first line apart or not, as the pieces come
     body_limit(limits.body_bytes);
   }
 
   const ConnectionLimits& limits;
   HttpRequest request;
+  std::size_t head_bytes = 0;
   State state = State::head;
   Refusal refusal;
 
@@ -128,9 +128,15 @@ std::size_t RequestParser::feed(std::string_view bytes) {
   Impl& it = *impl_;
   std::size_t used = 0;
   while (used < bytes.size() && (it.state == State::head || it.state == State::body)) {
+    const bool head = it.state == State::head;
+    const std::size_t room = head ? it.limits.header_bytes - it.head_bytes : bytes.size();
+    const std::string_view next = bytes.substr(used, room);
     beast::error_code problem;
-    used += it.put({bytes.data() + used, bytes.size() - used}, problem);
+    const std::size_t taken = it.put({next.data(), next.size()}, problem);
+    used += taken;
+    if (head) it.head_bytes += taken;
     if (problem == http::error::need_more) {
+      if (head && next.size() == room) it.refuse({431, fmt::format("the header is larger than {} bytes", it.limits.header_bytes)});
       if (it.state == State::body && bytes.size() - used > kMaxChunkHeaderBytes)
         it.refuse({400, fmt::format("a chunk's header or the trailers are longer than {} bytes", kMaxChunkHeaderBytes)});
       break;

@@ -159,6 +159,15 @@ TEST(RequestParser, KeepsItsLimits) {
   EXPECT_EQ(status_of(many + "\r\n"), 431);
 }
 
+TEST(RequestParser, TheFirstLineAndTheHeadersShareOneBoundHoweverTheyCome) {
+  const std::string first = "GET /health HTTP/1.1\r\n", header = "X: " + std::string(100, 'a') + "\r\n\r\n";
+  ConnectionLimits limits;
+  limits.header_bytes = first.size() + header.size();
+  EXPECT_EQ(status_of(first + header, limits), 0);
+  limits.header_bytes -= 1;
+  EXPECT_EQ(status_of(first + header, limits), 431);
+}
+
 TEST(ResponseText, NoHeaderCanEndEarly) {
   std::string out;
   write_head(out, {.headers = {{"x-request-id", "a\r\nEvil: 1\n"}}}, {.content_length = 0, .date = "now"});
