@@ -55,8 +55,8 @@ struct Request {
   std::string cache_salt;     // requests share cached prefixes only with those of the same salt: one per tenant
   Microseconds timeout_us = 0;  // from submit; 0 = none
 
-  // Who goes first: priority, then who has a deadline, by least laxity, then the tenant that was served least for its
-  // weight, then first come. Who has waited for EngineOptions::max_wait_us goes before all of them.
+  // Who goes first: the tenant that was served least for its weight; among its requests who has waited for
+  // EngineOptions::max_wait_us, then priority, then who has a deadline, by least laxity, then first come.
   int priority = 0;  // higher first
   Microseconds ttft_slo_us = 0, tpot_slo_us = 0;  // wished from submit to first token, and from token to token; 0 = no wish
   int tenant = 0, tenant_weight = 1;

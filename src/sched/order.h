@@ -2,6 +2,7 @@
 
 // Who goes first and who gives way, as pure functions. Times are arguments; knows no pool and no sequence.
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 
@@ -57,8 +58,8 @@ constexpr std::int64_t latest_start_us(std::int64_t due_us, double left_us) {
 static_assert(latest_start_us(/*due_us=*/1'000'000, /*left_us=*/300'000) == 700'000);
 static_assert(latest_start_us(kNever, 300'000) == kNever);
 
-/// Who is served next, in the line and among the prefills of a step: standing, priority, least laxity, the tenant that
-/// had least for its weight, first come.
+/// Who is served next, in the line and among the prefills of a step: who is sheltered; then the tenant that had least for its
+/// weight; among its requests those that starve, priority, least laxity, first come.
 struct Turn {
   Standing standing = Standing::ordinary;
   int priority = 0;
@@ -68,20 +69,34 @@ struct Turn {
 };
 
 constexpr bool goes_before(const Turn& a, const Turn& b) {
+  const bool a_is_sheltered = a.standing == Standing::sheltered, b_is_sheltered = b.standing == Standing::sheltered;
+  if (a_is_sheltered != b_is_sheltered) return a_is_sheltered;
+  if (a_is_sheltered) return a.arrival < b.arrival;
+  // What a tenant wishes, and how long it has waited behind its own requests, counts among its own only.
+  if (a.tenant_served != b.tenant_served) return a.tenant_served < b.tenant_served;
   if (a.standing != b.standing) return a.standing > b.standing;
-  // Among those that have waited too long nothing counts but how long.
-  if (a.standing != Standing::ordinary) return a.arrival < b.arrival;
+  if (a.standing == Standing::starving) return a.arrival < b.arrival;
   if (a.priority != b.priority) return a.priority > b.priority;
-  if (a.latest_start_us != b.latest_start_us) return a.latest_start_us < b.latest_start_us;
-  return a.tenant_served != b.tenant_served ? a.tenant_served < b.tenant_served : a.arrival < b.arrival;
+  return a.latest_start_us != b.latest_start_us ? a.latest_start_us < b.latest_start_us : a.arrival < b.arrival;
 }
 
 static_assert(goes_before({.priority = 1, .arrival = 9}, {.priority = 0, .latest_start_us = 5, .arrival = 1}));
 static_assert(goes_before({.latest_start_us = 500, .arrival = 9}, {.latest_start_us = 900, .arrival = 1}));
-static_assert(goes_before({.latest_start_us = 900, .arrival = 9}, {.tenant_served = 0, .arrival = 1}));
+static_assert(goes_before({.latest_start_us = 900, .arrival = 9}, {.arrival = 1}));
+static_assert(goes_before({.tenant_served = 1}, {.priority = 1000, .latest_start_us = 0, .tenant_served = 2}));
+static_assert(goes_before({.tenant_served = 1, .arrival = 9}, {.standing = Standing::starving, .tenant_served = 2, .arrival = 1}));
+static_assert(goes_before({.standing = Standing::sheltered, .tenant_served = 2}, {.tenant_served = 1}));
 static_assert(goes_before({.tenant_served = 10, .arrival = 9}, {.tenant_served = 20, .arrival = 1}));
 static_assert(goes_before({.standing = Standing::starving}, {.priority = 9}));
 static_assert(goes_before({.arrival = 1}, {.arrival = 9}));
+
+/// How many of `slots` a tenant may hold while others want them: by its weight among `weights`, that of all with open
+/// sequences; one at least.
+constexpr std::int64_t share_of_slots(std::int64_t slots, std::int64_t weight, std::int64_t weights) { return std::max<std::int64_t>(slots * weight / weights, 1); }
+
+static_assert(share_of_slots(/*slots=*/64, /*weight=*/1, /*weights=*/2) == 32);
+static_assert(share_of_slots(64, 3, 4) == 48);
+static_assert(share_of_slots(2, 1, 100) == 1);
 
 /// What a tenant is charged for tokens that run. A token of the answer costs two of the prompt, as it takes about a
 /// pass over the weights that others share. Weight 2 gets twice the tokens of weight 1.

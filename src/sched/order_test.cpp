@@ -159,6 +159,27 @@ TEST(Order, deadlines_that_can_be_kept_in_some_order_are_kept_100_seeds) {
   }
 }
 
+TEST(Order, a_tenant_that_holds_all_slots_with_long_answers_gives_back_what_is_not_its_share) {
+  Server server({.step_tokens = 32, .step_outputs = 8, .max_running = 8, .max_wait_us = 300'000});
+  for (int i = 0; i < 16; ++i) server.add(4, {.max_new = 2000, .priority = 1000, .tenant = 1, .ttft_slo_us = 1});
+  for (int i = 0; i < 100; ++i) server.step();  // the line of tenant 1 starves by now
+  for (int i = 0; i < 50; ++i) {                // one after the other: each is through in a few steps
+    const int id = server.add(4, {.max_new = 2, .tenant = 2});
+    for (int k = 0; k < 4; ++k) server.step();
+    ASSERT_TRUE(server.first_token_us_.contains(id)) << i;
+  }
+  // As many as it likes: half of the slots are its own, and stay so.
+  for (int i = 0; i < 16; ++i) server.add(4, {.max_new = 2000, .tenant = 2});
+  for (int i = 0; i < 20; ++i) server.step();
+  int of_first = 0;
+  for (const Slice& slice : server.last().slices) of_first += slice.seq.value < 16;
+  EXPECT_EQ(of_first, 4);
+  for (int i = 0; i < 100; ++i) {
+    server.step();
+    EXPECT_TRUE(server.last().preempted.empty()) << i;
+  }
+}
+
 TEST(Order, who_was_away_starts_level_with_the_others) {
   Tenants tenants;
   Tenant* busy = tenants.join(1);

@@ -67,13 +67,29 @@ void Scheduler::admit(StepPlan& step) {
   while (!waiting_.empty() && step.held == Held::nothing) {
     if (!may_join(limits_.schedule, at_start, n_running())) {
       step.held = Held::schedule;
-    } else if (n_running() == limits_.max_running) {
-      step.held = Held::slots;
-    } else if (!start(next_in_line())) {
-      step.held = Held::blocks;
+    } else {
+      Sequence& next = next_in_line();
+      if (n_running() == limits_.max_running && !make_way(next, step)) step.held = Held::slots;
+      else if (!start(next)) step.held = Held::blocks;
     }
   }
   if (at_start == 0) batch_slots_ = n_running();
+}
+
+/// All slots are taken. One that runs gives way where its tenant holds more than its share and that of `next` less: the last in
+/// rank. Its tenant keeps its share, so the slot does not go to and fro.
+bool Scheduler::make_way(const Sequence& next, StepPlan& step) {
+  const std::int64_t weights = tenants_.weights();
+  const auto share = [&](const Tenant& tenant) { return share_of_slots(limits_.max_running, tenant.weight, weights); };
+  if (limits_.schedule != Schedule::mixed || next.tenant->running >= share(*next.tenant)) return false;
+  for (auto at = running_.rbegin(); at != running_.rend(); ++at) {
+    Sequence& seq = **at;
+    if (seq.rank.standing == Standing::sheltered || seq.tenant->running <= share(*seq.tenant)) continue;
+    preempt(seq, step);
+    --seq.preemptions;  // it gave a slot that was not its own: no reason to shelter it
+    return true;
+  }
+  return false;
 }
 
 /// False when the blocks are not there.
@@ -87,6 +103,7 @@ bool Scheduler::start(Sequence& seq) {
   }
   seq.count_prompt(seq.done, seq.cached);
   seq.running = true;
+  ++seq.tenant->running;
   std::erase(waiting_, &seq);
   running_.insert(std::ranges::upper_bound(running_, seq.rank, runs_before, &Sequence::rank), &seq);
   return true;
@@ -233,6 +250,7 @@ void Scheduler::preempt(Sequence& seq, StepPlan& step) {
   give_up_cache(seq);
   ++seq.preemptions;
   seq.running = false;
+  --seq.tenant->running;
   seq.waiting_since_us = now_us_;
   std::erase(running_, &seq);
   waiting_.push_back(&seq);

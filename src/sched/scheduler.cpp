@@ -24,7 +24,7 @@ Result<void> Scheduler::add(SeqId id, SequenceSpec spec) {
   auto seq = std::make_unique<Sequence>();
   seq->id = id;
   seq->rank = {.priority = spec.priority, .arrival = arrivals_++};
-  seq->tenant = tenants_.join(spec.tenant);
+  seq->tenant = tenants_.join(spec.tenant, spec.tenant_weight);
   seq->due_us = spec.ttft_slo_us > 0 ? spec.arrival_us + spec.ttft_slo_us : kNever;
   seq->waiting_since_us = spec.arrival_us;
   seq->prompt_tokens = static_cast<int>(spec.prompt.size());
@@ -47,6 +47,7 @@ void Scheduler::remove(SeqId id) {
   Sequence* seq = found->second.get();
   groups_.release(seq->tables);
   Tenants::leave(seq->tenant);
+  if (seq->running) --seq->tenant->running;
   std::erase(seq->running ? running_ : waiting_, seq);
   seqs_.erase(found);
 }
@@ -122,7 +123,7 @@ void Scheduler::fork(SeqId parent_id, SeqId child_id, int keep, std::span<const 
   child->tokens.reserve(static_cast<std::size_t>(most));  // as in add()
   child->id = child_id;
   child->rank = {.priority = parent.rank.priority, .arrival = arrivals_++};
-  child->tenant = tenants_.join(parent.spec.tenant);
+  child->tenant = tenants_.join(parent.spec.tenant, parent.spec.tenant_weight);
   child->waiting_since_us = now_us_;
   child->drop_drafts();
   child->tokens.resize(static_cast<std::size_t>(keep));
@@ -135,6 +136,7 @@ void Scheduler::fork(SeqId parent_id, SeqId child_id, int keep, std::span<const 
   child->running = parent.running && n_running() < limits_.max_running;
   child->done = child->planned = 0;
   if (child->running) {
+    ++child->tenant->running;
     child->tables = groups_.fork(parent.tables, most);
     child->done = groups_.rewind(child->tables, std::min({parent.done, keep, child->known() - 1}));
     child->planned = child->done;
@@ -180,6 +182,8 @@ void Scheduler::check_invariants() const {
   for (const auto* line : {&running_, &waiting_}) {
     for (const Sequence* seq : *line) {
       MILLRACE_CHECK(seq->running == (line == &running_), "a sequence stands in the wrong line");
+      const auto running = std::ranges::count_if(running_, [&](const Sequence* other) { return other->tenant == seq->tenant; });
+      MILLRACE_CHECK(running == seq->tenant->running, "a tenant's running sequences are miscounted");
       MILLRACE_CHECK(seq->done <= seq->planned && seq->planned <= seq->known(), "a sequence is ahead of itself");
       for (const auto& group : seq->tables.groups)
         MILLRACE_CHECK(seq->running || group.blocks.empty(), "a waiting sequence holds blocks");

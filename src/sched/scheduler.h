@@ -145,6 +145,7 @@ class Scheduler {
   void promote();
   void admit(StepPlan& step);
   Sequence& next_in_line() const;
+  bool make_way(const Sequence& next, StepPlan& step);
   bool start(Sequence& seq);
   bool fits(const Sequence& seq) const;
   bool shelter_fits(const Sequence& seq) const;

@@ -14,20 +14,30 @@ namespace millrace::sched {
 struct Tenant {
   std::int64_t served = 0;  // in charge() units
   int open = 0;             // sequences
+  int running = 0;          // of them
+  int weight = 1;
 };
 
 class Tenants {
  public:
   /// One more sequence of `id`. Who was away starts level with those who are there: rest earns no credit. Stays valid
   /// until leave().
-  Tenant* join(int id) {
+  Tenant* join(int id, int weight = 1) {
     if (tenants_.size() >= kMostRemembered) std::erase_if(tenants_, [](const auto& entry) { return entry.second.open == 0; });
     Tenant& mine = tenants_[id];
+    mine.weight = weight;
     if (mine.open++ == 0) mine.served = std::max(mine.served, least_served(&mine));
     return &mine;
   }
 
   static void leave(Tenant* tenant) { --tenant->open; }
+
+  /// Of the tenants with open sequences.
+  std::int64_t weights() const {
+    std::int64_t sum = 0;
+    for (const auto& [id, tenant] : tenants_) sum += tenant.open > 0 ? tenant.weight : 0;
+    return sum;
+  }
 
   std::size_t size() const { return tenants_.size(); }
 
