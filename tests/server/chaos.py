@@ -279,12 +279,11 @@ def run(ask, folder):
     alive = server.process.poll() is None
     settled, (threads_end, descriptors_end) = quiet(server) if alive else (None, (0, 0))
     gauges = server.gauges() if alive else None
-    # the mean of the tenth behind the warm-up, against the last tenth
-    mean = lambda part: sum(r for _, r in part) / len(part) if part else 0
-    early, late = mean([x for x in rss if 0.1 <= x[0] / seconds < 0.2]), mean([x for x in rss if x[0] / seconds >= 0.9])
+    # The tenth behind the warm-up, against the last: the least of each, which is what stays when no large body is on its way.
+    tenths = [min((r for at, r in rss if k / 10 <= at / seconds < (k + 1) / 10), default=0) for k in range(10)]
+    early, late = tenths[1], tenths[-1]
     drift = late / early - 1 if early else 0.0
     steady = SANITIZED or (late - early < SHORT_GROWTH if ask.minutes < SHORT_MINUTES else drift < 0.01)
-    tenths = [mean([x for x in rss if k / 10 <= x[0] / seconds < (k + 1) / 10]) for k in range(10)]
     metrics = server.metrics() if alive else {}
     preempted = sum(v for k, v in metrics.items() if k.startswith("millrace_num_preemptions_total"))
     status = server.stop() if alive else server.process.returncode

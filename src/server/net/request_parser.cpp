@@ -49,7 +49,7 @@ class RequestParser::Impl final : public http::basic_parser<true> {
     body_limit(limits.body_bytes);
   }
 
-  const ConnectionLimits& limits;
+  const ConnectionLimits limits;
   HttpRequest request;
   std::size_t head_bytes = 0;
   State state = State::head;
