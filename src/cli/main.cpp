@@ -1,7 +1,6 @@
 // The program: argv and the environment in, an exit status out. 0 done, 1 bad input, 2 wrong use, 130 stopped by Ctrl-C.
 
 #include <csignal>
-#include <cstdio>
 #include <cstdlib>
 #include <string>
 #include <vector>
@@ -19,7 +18,7 @@ using namespace millrace;
 constexpr int kBadInput = 1, kWrongUse = 2;
 
 int fail(const Error& error, int status) {
-  std::fprintf(stderr, "millrace: %s\n", error.message.c_str());
+  log_text("millrace: " + error.message + "\n");
   return status;
 }
 
@@ -51,5 +50,7 @@ int main(int argc, char** argv) {
 
   set_log_level(log_level_of(call->options.log_level));
   const auto status = call->command->run(call->options);
-  return status ? *status : fail(status.error(), kBadInput);
+  const int leaves_with = status ? *status : fail(status.error(), kBadInput);
+  end_log();
+  return leaves_with;
 }

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """Kind 12 of the reported cases: start, stop, files; and what a supervisor sees: 10,000 idle connections, SIGTERM under load."""
+import fcntl
 import json
 import os
 import pathlib
@@ -135,6 +136,40 @@ class Start(Case):
         finally:
             process.kill()
             process.wait()
+
+    def test_nobody_reads_the_log(self):
+        """A full pipe behind standard error stops the log, and nothing else."""
+        for signals in (1, 2):
+            with socket.create_server(("127.0.0.1", 0)) as probe:
+                port = probe.getsockname()[1]
+            reader, writer = os.pipe()
+            self.addCleanup(os.close, reader)
+            fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, 4096)
+            process = subprocess.Popen([BIN, "serve", str(self.model), "--port", str(port)], stdout=subprocess.DEVNULL, stderr=writer, stdin=subprocess.DEVNULL)
+            self.addCleanup(process.wait)
+            self.addCleanup(process.kill)
+            os.close(writer)
+
+            def ask(method, path, body=b""):
+                with Wire(("127.0.0.1", port), timeout=10 * SLOW) as wire:
+                    return wire.send(request_bytes(method, path, body, [("Connection", "close")])).answer(method)
+            end = time.monotonic() + 20 * SLOW
+            while time.monotonic() < end:
+                try:
+                    if ask("GET", "/health").status == 200:
+                        break
+                except ConnectionRefusedError:
+                    pass
+                time.sleep(0.05)
+            for _ in range(300):  # some 50 KB of lines
+                self.assertEqual(ask("POST", "/tokenize", b'{"content":"1"}').status, 200)
+            self.assertEqual(ask("GET", "/health").status, 200)
+            self.assertIn("millrace_log_lines_dropped_total 0", ask("GET", "/metrics").text)
+            start = time.monotonic()
+            for _ in range(signals):
+                process.terminate()
+            self.assertEqual(process.wait(10 * SLOW), 0)
+            self.assertLess(time.monotonic() - start, 4 * SLOW)
 
     def test_a_unix_socket(self):
         path = str(self.folder / "s.sock")
