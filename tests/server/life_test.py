@@ -113,6 +113,14 @@ class Start(Case):
         self.reject([self.model, "--port", 0, "--api-keys", self.folder / "no keys"], "no keys")
         self.reject([self.model, "--port", 0, "--tls-cert", self.folder / "no.pem", "--tls-key", self.folder / "no.pem"], "no.pem")
 
+    def test_a_pipe_is_no_file_of_keys(self):
+        """To open one that nobody writes to would wait for ever."""
+        pipe = self.folder / "pipe"
+        os.mkfifo(pipe)
+        says = f"'{pipe}': it is a pipe, expected a regular file"
+        self.reject([self.model, "--port", 0, "--api-keys", pipe], says)
+        self.reject([self.model, "--port", 0, "--tls-cert", pipe, "--tls-key", pipe], "certificate " + says)
+
     def test_o12_5_a_full_disk_behind_the_log(self):
         with socket.create_server(("127.0.0.1", 0)) as probe:
             port = probe.getsockname()[1]
@@ -198,16 +206,21 @@ class Start(Case):
         server = self.serve_here(self.model, "--api-keys", keys)
         status = lambda key: server.post(COMPLETIONS, {"prompt": "1", "max_tokens": 1}, [("Authorization", f"Bearer {key}")]).status
         self.assertEqual((status("alpha"), status("beta")), (200, 401))
-        for text, want in (("beta\n", (401, 200)), (None, (401, 200))):
-            if text is None:
-                keys.unlink()
-            else:
+        for text, want in (("beta\n", (401, 200)), (None, (401, 200)), ("a pipe", (401, 200)), ("gamma\nalpha\n", (200, 401))):
+            keys.unlink(missing_ok=True)
+            if text == "a pipe":
+                os.mkfifo(keys)
+            elif text is not None:
                 keys.write_text(text)
+            said = server.log().count("reload")
             server.send_signal(signal.SIGHUP)
             end = time.monotonic() + 3 * SLOW
+            while server.log().count("reload") == said and time.monotonic() < end:
+                time.sleep(0.05)
             while (status("alpha"), status("beta")) != want and time.monotonic() < end:
                 time.sleep(0.05)
             self.assertEqual((status("alpha"), status("beta")), want)
+        self.assertRegex(server.log(), "reload failed.*it is a pipe, expected a regular file")
         self.assertEqual(server.stop(), 0)
 
 
