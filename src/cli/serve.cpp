@@ -128,6 +128,7 @@ Result<std::unique_ptr<LoadedModel>> wait_for_model(std::future<Result<std::uniq
     if (signal == SIGHUP) {
       reload(application);
     } else if (signal != 0) {
+      application.drain();  // takes the socket's file away
       log_info("stopped", {{"while", "loading"}});
       leave_at_once(0);
     }

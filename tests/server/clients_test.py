@@ -38,6 +38,9 @@ class Keys(Case):
             answer = server.post(COMPLETIONS, TINY, headers=[*headers, ORIGIN])
             self.assertEqual(answer.status, want, headers)
             self.assertIn(answer.headers["access-control-allow-origin"], ("*", ORIGIN[1]), "a browser has to see the answer")
+            readable = answer.headers["access-control-expose-headers"]
+            for name in ("x-request-id", "retry-after", "x-millrace-unknown-fields", "x-ratelimit-limit-requests", "x-ratelimit-remaining-tokens", "x-ratelimit-reset-tokens"):
+                self.assertIn(name, readable.split(", "))
             if want == 401:
                 bodies.add(answer.json["error"]["message"])
         self.assertLessEqual(len(bodies), 2, "what is wrong with a key is told to nobody")  # none, and a wrong one
@@ -145,6 +148,11 @@ class Leaving(Case):
             wire.reset()
         self.gone(20, act)
         self.alive(self.server)
+
+    def test_a_time_that_is_over_when_the_request_is_read(self):
+        answer = self.server.post(COMPLETIONS, self.ask(timeout_ms=0.0001))
+        self.assertEqual(answer.status, 408, answer)
+        self.assertIn("the 0.001 ms of timeout_ms were over", answer.json["error"]["message"])
 
     def test_o8_7_clients_that_do_not_read(self):
         def usual(n):

@@ -103,6 +103,7 @@ class Start(Case):
         for path in (self.folder / "missing.gguf", self.folder / "no config", empty, "/dev/null", "/dev/zero", dangling, text):
             self.reject([path, "--port", 0], str(path))
         self.reject(["", "--port", 0])
+        self.reject([text, "--port", 0, "--served-model-name", ""], "served-model-name")
         status, _, _ = serve_and_fail("--port", 0)
         self.assertEqual(status, 2)
         odd = models.random_model(self.folder / "a folder é", 2)
@@ -187,6 +188,38 @@ class Start(Case):
             self.assertEqual(answer.status, 200)
         self.assertEqual(server.stop(), 0)
         self.assertFalse(os.path.exists(path), "it takes its socket with it")
+
+    def test_a_unix_socket_of_a_server_that_was_stopped_while_loading(self):
+        path = str(self.folder / "l.sock")
+        large = models.heavy(self.folder / "large socket", 2048, 8, holes=True)
+        server = self.serve_here(large, "--unix-socket", path, wait=False)
+        self.assertTrue(os.path.exists(path))
+        self.assertEqual(server.stop(signal.SIGINT), 0)
+        self.assertRegex(server.log(), "stopped.*while=loading")
+        self.assertFalse(os.path.exists(path))
+
+    def test_streams_that_were_closed_are_opened(self):
+        """Else the log would go to the first socket."""
+        with socket.create_server(("127.0.0.1", 0)) as probe:
+            port = probe.getsockname()[1]
+        process = subprocess.Popen([BIN, "serve", str(self.model), "--port", str(port)], preexec_fn=lambda: os.closerange(0, 3))
+        try:
+            end = time.monotonic() + 20 * SLOW
+            status = None
+            while status != 200 and time.monotonic() < end:
+                try:
+                    with Wire(("127.0.0.1", port)) as wire:
+                        status = wire.send(request_bytes("POST", COMPLETIONS, json.dumps({"prompt": "1", "max_tokens": 1}).encode())).answer().status
+                except ConnectionRefusedError:
+                    pass
+                time.sleep(0.05)
+            self.assertEqual(status, 200)
+            self.assertEqual({os.readlink(f"/proc/{process.pid}/fd/{i}") for i in range(3)}, {"/dev/null"})
+            process.terminate()
+            self.assertEqual(process.wait(10 * SLOW), 0)
+        finally:
+            process.kill()
+            process.wait()
 
     def test_every_line_of_a_json_log_is_an_object(self):
         server = self.serve_here(self.model, "--log-json", "--kv-memory", "4MiB")
