@@ -1,14 +1,22 @@
 #include "base/log.h"
 
-#include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
+#include <unistd.h>
 
 #include <atomic>
+#include <chrono>
+#include <memory>
 
+#include "base/log_queue.h"
 #include "base/utf8.h"
 
 namespace millrace {
 namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::size_t kMostQueuedBytes = 1 << 20;  // some 5,000 lines
+constexpr std::chrono::milliseconds kStill = 500ms, kMostFlush = 2s;  // of a reader at the end; a busy machine may leave our thread alone for a while
 
 std::atomic<LogFormat> g_format = LogFormat::text;
 
@@ -17,15 +25,21 @@ void set_pattern(spdlog::logger& logger, LogFormat format) {
                      spdlog::pattern_time_type::utc);
 }
 
+/// Left behind at the end of the program: its thread may be in write() for longer than that.
+const std::shared_ptr<LogQueue>& queue() {
+  static const auto& made = *new std::shared_ptr<LogQueue>(std::make_shared<LogQueue>(STDERR_FILENO, kMostQueuedBytes));
+  return made;
+}
+
 spdlog::logger& logger() {
-  static const auto made = [] {
-    auto l = spdlog::stderr_logger_mt("millrace");
+  static const auto& made = *new std::shared_ptr<spdlog::logger>([] {
+    auto l = std::make_shared<spdlog::logger>("millrace", queue());
     set_pattern(*l, LogFormat::text);
     l->set_level(spdlog::level::warn);
     // A sink that fails is standard error itself: there is nobody left to tell.
     l->set_error_handler([](const std::string&) {});
     return l;
-  }();
+  }());
   return *made;
 }
 
@@ -72,6 +86,19 @@ void set_log_json(bool json) {
   g_format = json ? LogFormat::json : LogFormat::text;
   set_pattern(logger(), g_format);
 }
+
+LogFormat log_format() { return g_format; }
+
+void start_log_thread() {
+  logger();
+  queue()->start();
+}
+
+bool end_log() { return queue()->end(kStill, kMostFlush); }
+
+std::uint64_t log_lines_dropped() { return queue()->dropped(); }
+
+void log_text(std::string text) { queue()->add(std::move(text)); }
 
 std::string log_line(LogFormat format, std::string_view event, const std::vector<LogField>& fields) {
   std::string line;

@@ -4,7 +4,8 @@
 //   log_info("model loaded", {{"file", path}, {"layers", 30}, {"ms", 412}});
 // prints "model loaded  file=m.gguf layers=30 ms=412" to standard error; or, as JSON, one object
 // {"time":"...","level":"info","event":"model loaded","file":"m.gguf","layers":30,"ms":412}. A line that cannot be written
-// (full disk, closed pipe) is lost, and nothing else happens. The library behind it is spdlog.
+// (full disk, closed pipe) is lost, and nothing else happens. A line is written before its call returns, unless the log has a
+// thread: then nobody who logs ever waits (log_queue.h). The library behind it is spdlog.
 
 #include <fmt/core.h>
 
@@ -35,6 +36,19 @@ bool logs(LogLevel level);
 
 enum class LogFormat { text, json };
 void set_log_json(bool json);
+LogFormat log_format();
+
+/// From now on a thread of its own writes, so that a standard error which nobody reads stops the log and nothing else: lines
+/// that find no room are dropped and counted. The thread inherits the caller's signal mask.
+void start_log_thread();
+
+/// At the end of a program: waits until all lines are out, or for about half a second in which none goes out; then false.
+bool end_log();
+
+std::uint64_t log_lines_dropped();
+
+/// Whole lines for a person, as they are and at any level, in order with the events.
+void log_text(std::string text);
 
 void log_event(LogLevel level, std::string_view event, const std::vector<LogField>& fields);
 

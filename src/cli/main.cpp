@@ -1,7 +1,8 @@
 // The program: argv and the environment in, an exit status out. 0 done, 1 bad input, 2 wrong use, 130 stopped by Ctrl-C.
 
+#include <fcntl.h>
+
 #include <csignal>
-#include <cstdio>
 #include <cstdlib>
 #include <string>
 #include <vector>
@@ -18,8 +19,14 @@ using namespace millrace;
 
 constexpr int kBadInput = 1, kWrongUse = 2;
 
+/// What was closed when we were started: else the first file that is opened would take its number, and get what is printed.
+void open_standard_streams() {
+  for (int fd = 0; fd <= 2; ++fd)
+    if (::fcntl(fd, F_GETFD) < 0) ::open("/dev/null", O_RDWR);
+}
+
 int fail(const Error& error, int status) {
-  std::fprintf(stderr, "millrace: %s\n", error.message.c_str());
+  log_text("millrace: " + error.message + "\n");
   return status;
 }
 
@@ -38,6 +45,7 @@ LogLevel log_level_of(const std::string& name) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  open_standard_streams();
   std::signal(SIGPIPE, SIG_IGN);  // a closed pipe is a failed write, reported like a full disk
   const std::vector<std::string> args(argv + (argc > 0), argv + argc);
   if (args.empty()) return fail(error(Code::invalid_argument, "no command; see millrace --help"), kWrongUse);
@@ -51,5 +59,7 @@ int main(int argc, char** argv) {
 
   set_log_level(log_level_of(call->options.log_level));
   const auto status = call->command->run(call->options);
-  return status ? *status : fail(status.error(), kBadInput);
+  const int leaves_with = status ? *status : fail(status.error(), kBadInput);
+  end_log();
+  return leaves_with;
 }

@@ -64,6 +64,8 @@ std::string byte_size_check(const std::string& text) {
   return parsed ? "" : parsed.error().message;
 }
 
+std::string name_check(const std::string& text) { return text.empty() ? "expected a name, got ''" : ""; }
+
 constexpr std::string_view kModelHelp = "a .gguf file (the first of a split set stands for all), a folder with\n"
                                         "config.json, or a name that `millrace fetch` knows";
 
@@ -210,7 +212,8 @@ const auto kTable = std::to_array<OptionRow>({
     {.name = "cors", .value = "<origin>", .group = Group::listen, .field = &Options::cors, .commands = kServe,
      .help = "let web pages of this origin ask; * for all", .shown = [](Command) { return "none"s; }},
     {.name = "served-model-name", .value = "<name>", .group = Group::listen, .field = &Options::served_model_name,
-     .commands = kServe, .help = "what clients call the model; may be given several times, answers say\nthe first. Without it the file's or folder's name"},
+     .commands = kServe, .help = "what clients call the model; may be given several times, answers say\nthe first. Without it the file's or folder's name",
+     .check = name_check},
 
     {.name = "api-keys", .value = "<file>", .group = Group::access, .field = &Options::api_keys, .commands = kServe,
      .help = "accept only these keys, one a line: KEY or sha256:HEX, then tenant=NAME,\nweight=N, rpm=N, tpm=N (requests and tokens a minute). Read again on\nSIGHUP",

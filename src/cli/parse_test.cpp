@@ -75,6 +75,11 @@ TEST(Parse, wrong_use_is_one_sentence_that_names_the_flag) {
   EXPECT_EQ(refusal({"run", "m", "-p", "a", "--kv", "f32", "--kv", "f16"}), "--kv is given 2 times; see millrace run --help");
 }
 
+TEST(Parse, a_model_has_a_name) {
+  EXPECT_EQ(refusal({"serve", "m", "--served-model-name", "a", "--served-model-name", ""}), "--served-model-name: expected a name, got ''");
+  EXPECT_EQ(refusal({"serve", "m"}, {{"MILLRACE_SERVED_MODEL_NAME", ""}}), "MILLRACE_SERVED_MODEL_NAME: expected a name, got ''");
+}
+
 TEST(Parse, numbers_outside_their_bounds_are_refused_with_the_bounds) {  // O10.1
   for (const char* threads : {"0", "-1", "100000", "two", "", "1.5", "99999999999999999999"})
     EXPECT_EQ(refusal({"run", "m", "-p", "a", "--threads", threads}), fmt::format("--threads: expected 1 to 1024, got '{}'", threads));

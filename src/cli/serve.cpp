@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <chrono>
 #include <csignal>
-#include <cstdio>
 #include <cstdlib>
 #include <ctime>
 #include <future>
@@ -102,11 +101,11 @@ Result<server::ServerConfig> server_config(const Options& options) {
 void say_address(const std::string& address, const Options& options) {
   const std::string url = (address.starts_with("unix:") ? "" : options.tls_cert.empty() ? "http://" : "https://") + address;
   if (options.log_json) log_info("listening", {{"on", url}});
-  else std::fprintf(stderr, "listening on %s\n", url.c_str());
+  else log_text("listening on " + url + "\n");
 }
 
 [[noreturn]] void leave_at_once(int status) {
-  std::fflush(nullptr);
+  end_log();
   std::_Exit(status);
 }
 
@@ -129,6 +128,7 @@ Result<std::unique_ptr<LoadedModel>> wait_for_model(std::future<Result<std::uniq
     if (signal == SIGHUP) {
       reload(application);
     } else if (signal != 0) {
+      application.drain();  // takes the socket's file away
       log_info("stopped", {{"while", "loading"}});
       leave_at_once(0);
     }
@@ -176,6 +176,7 @@ Result<int> run_serve(const Options& options) {
   set_log_json(options.log_json);
   const Signals signals;
   keep_heaps_small();
+  start_log_thread();  // behind the signals: it must not take them
   MILLRACE_TRY(bundle, open_bundle(options.model));
   MILLRACE_TRY(config, config_of(bundle));
   MILLRACE_TRY(wanted, server_config(options));

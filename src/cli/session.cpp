@@ -1,9 +1,9 @@
 #include "cli/session.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <utility>
 
+#include "base/log.h"
 #include "cli/output.h"
 #include "device/memory_info.h"
 #include "device/topology.h"
@@ -96,7 +96,7 @@ Result<Need> within_memory(const ModelBundle& bundle, const model::ModelConfig& 
   MILLRACE_TRY(ledger, ledger_of(bundle, config, options, need, machine));
   MILLRACE_TRY_VOID(check_fits(ledger));
   if (!options.kv_disk.empty()) MILLRACE_TRY_VOID(engine::KvDisk::check_folder(options.kv_disk));
-  if (need.prints_memory) std::fputs(ledger_text(ledger).c_str(), stderr);
+  if (need.prints_memory) log_text(ledger_text(ledger));
   return need;
 }
 

@@ -35,7 +35,7 @@ void Engine::Loop::fork_answers(SeqId first, std::size_t row, Microseconds now) 
   const int prompt_tokens = parent.usage().prompt_tokens;
   {
     const std::lock_guard lock(mutex_);
-    leave_line(static_cast<int>(others.size()), 0, now);  // the prompt's tokens left with the first
+    leave_line(parent.request(), static_cast<int>(others.size()), 0, now);  // the prompt's tokens left with the first
   }
   for (std::size_t i = 0; i < others.size(); ++i) {
     LiveRequest& live = *live_.at(others[i]);

@@ -88,6 +88,52 @@ TEST_F(EngineSchedule, a_full_line_says_when_to_come_again) {
   EXPECT_EQ(refusal(story(1 << 20)), "prompt of 5 tokens plus 1048576 new ones exceeds the context of 200 tokens");  // never fits: no time helps
 }
 
+TEST_F(EngineSchedule, a_full_line_is_shared_by_weight_among_its_tenants) {
+  start({.step_time = 20ms}, {.max_running = 1, .max_queued = 8, .max_queued_tokens = 1000});
+  const auto of = [](int tenant, int weight) {
+    Request request = story(100);
+    request.tenant = tenant;
+    request.tenant_weight = weight;
+    return request;
+  };
+  std::vector<Handle> handles;
+  handles.push_back(submit(of(1, 1)));
+  ASSERT_TRUE(handles[0].next(60s));  // it runs: the line is empty
+  for (int i = 0; i < 8; ++i) handles.push_back(submit(of(1, 1)));
+  EXPECT_EQ(refusal(of(1, 1)), "8 requests are waiting, at most 8 may");
+  for (int i = 0; i < 6; ++i) handles.push_back(submit(of(2, 3)));  // three quarters of eight
+  EXPECT_EQ(refusal(of(2, 3)), "14 requests are waiting, at most 8 may; 6 of them are this tenant's, whose share is 6");
+  EXPECT_EQ(refusal(of(1, 1)), "14 requests are waiting, at most 8 may; 8 of them are this tenant's, whose share is 2");
+  handles.push_back(submit(of(3, 1)));
+  EXPECT_EQ(refusal(of(3, 1)), "15 requests are waiting, at most 8 may; 1 of them are this tenant's, whose share is 1");
+  handles.push_back(submit(of(4, 1)));
+  EXPECT_EQ(refusal(of(5, 1)), "16 requests are waiting, at most 8 may; 0 of them are this tenant's, whose share is 1");  // twice is the utmost
+  EXPECT_EQ(engine_->metrics().queued.value(), 16);
+  for (Handle& handle : handles) handle.cancel();
+  for (Handle& handle : handles) EXPECT_EQ(read_all(handle).finished, Finish::cancelled);
+  EXPECT_EQ(engine_->metrics().queued.value(), 0);
+  EXPECT_EQ(engine_->metrics().queued_tokens.value(), 0);
+}
+
+TEST_F(EngineSchedule, the_tokens_of_a_full_line_are_shared_too) {
+  start({.step_time = 20ms}, {.max_running = 1, .max_queued = 100, .max_queued_tokens = 20});
+  const auto of = [](int tenant) {
+    Request request = story(100);
+    request.tenant = tenant;
+    return request;
+  };
+  std::vector<Handle> handles;
+  handles.push_back(submit(of(1)));
+  ASSERT_TRUE(handles[0].next(60s));
+  for (int i = 0; i < 4; ++i) handles.push_back(submit(of(1)));
+  EXPECT_EQ(refusal(of(1)), "prompts of 20 tokens are waiting, with these 5 at most 20 may");
+  for (int i = 0; i < 2; ++i) handles.push_back(submit(of(2)));
+  EXPECT_EQ(refusal(of(2)), "prompts of 30 tokens are waiting, with these 5 at most 20 may; 10 of them are this tenant's, whose share is 10");
+  for (Handle& handle : handles) handle.cancel();
+  for (Handle& handle : handles) EXPECT_EQ(read_all(handle).finished, Finish::cancelled);
+  EXPECT_EQ(engine_->metrics().queued_tokens.value(), 0);
+}
+
 TEST(LinePace, is_what_left_the_line_by_the_time_that_it_had_somebody) {
   LinePace pace;
   EXPECT_EQ(pace.us_per_request(0), 1e6);

@@ -38,7 +38,8 @@ Engine::Loop::Loop(std::unique_ptr<model::Runner> runner, const text::Tokenizer&
       limits_(limits_of(runner_->info(), options)),
       groups_(group_specs(runner_->info()), 2 * limits_.step_tokens),  // one step runs, one more may wait
       scheduler_(limits_, groups_),
-      admission_(scheduler_.admission()) {
+      admission_(scheduler_.admission()),
+      line_(options.max_queued, options.max_queued_tokens) {
   update_gauges();
   if (options_.calibrate && options_.max_step_us > 0) calibrate();
   if (options_.kv_disk && options_.prefix_sharing) {
@@ -78,13 +79,16 @@ Result<std::vector<std::shared_ptr<EventChannel>>> Engine::Loop::submit(Request 
   const auto prompt_tokens = static_cast<int>(fine->prompt.size());
   {
     const std::lock_guard lock(mutex_);
-    if (auto room = check_line(n, prompt_tokens, now); !room) {
+    auto room = draining_ ? error(Code::cancelled, "the engine takes no new requests, it is about to stop")
+                          : line_.check(fine->tenant, fine->tenant_weight, n, prompt_tokens, now);
+    if (!room) {
       metrics_.refused_total.add();
-      return room.error();
+      return std::move(room).error();
     }
     if (n_open_ == 0) moved_us_.store(now, std::memory_order_relaxed);
     n_open_ += n;
-    join_line(n, prompt_tokens, now);
+    line_.join(fine->tenant, fine->tenant_weight, n, prompt_tokens, now);
+    count_line();
     inbox_.push_back({*std::move(fine), channels, now});
   }
   metrics_.requests_total.add(static_cast<std::uint64_t>(n));
@@ -98,35 +102,14 @@ sched::CacheState Engine::Loop::cache() {
   return snapshot;
 }
 
-Result<void> Engine::Loop::check_line(int n, int prompt_tokens, Microseconds now) const {
-  if (draining_) return error(Code::cancelled, "the engine takes no new requests, it is about to stop");
-  if (n > 1 && n > options_.max_queued)
-    return error(Code::invalid_argument, "{} answers were asked for, at most {} requests may wait", n, options_.max_queued);
-  const int requests = n_queued_ + n - options_.max_queued;
-  const std::int64_t tokens = n_queued_ == 0 ? 0 : queued_tokens_ + prompt_tokens - options_.max_queued_tokens;
-  if (requests <= 0 && tokens <= 0) return {};
-  Error full = requests > 0 ? error(Code::exhausted, "{} requests are waiting, at most {} may", n_queued_, options_.max_queued)
-                            : error(Code::exhausted, "prompts of {} tokens are waiting, with these {} at most {} may", queued_tokens_,
-                                    prompt_tokens, options_.max_queued_tokens);
-  full.retry_after_us = sched::retry_after_us(std::max(requests, 0), std::clamp<std::int64_t>(tokens, 0, queued_tokens_),
-                                              pace_.us_per_request(now), pace_.us_per_token(now));
-  return full;
+void Engine::Loop::leave_line(const Request& request, int n, std::int64_t prompt_tokens, Microseconds now) {
+  line_.leave(request.tenant, n, prompt_tokens, now);
+  count_line();
 }
 
-void Engine::Loop::join_line(int n, int prompt_tokens, Microseconds now) {
-  if (n_queued_ == 0) pace_.begin(now);
-  n_queued_ += n;
-  queued_tokens_ += prompt_tokens;
-  metrics_.queued.set(n_queued_);
-  metrics_.queued_tokens.set(queued_tokens_);
-}
-
-void Engine::Loop::leave_line(int requests, std::int64_t prompt_tokens, Microseconds now) {
-  n_queued_ -= requests;
-  queued_tokens_ -= prompt_tokens;
-  metrics_.queued.set(n_queued_);
-  metrics_.queued_tokens.set(queued_tokens_);
-  pace_.move(requests, prompt_tokens, now);
+void Engine::Loop::count_line() {
+  metrics_.queued.set(line_.requests());
+  metrics_.queued_tokens.set(line_.tokens());
 }
 
 Microseconds Engine::Loop::pulse() const {
@@ -270,7 +253,7 @@ void Engine::Loop::end(SeqId id, Finish reason, std::optional<Error> error) {
   count_end(*live, reason);
   {
     const std::lock_guard lock(mutex_);
-    if (!live->started()) leave_line(1, live->queued_tokens(), now_us());
+    if (!live->started()) leave_line(live->request(), 1, live->queued_tokens(), now_us());
     if (cutting_ && reason == Finish::cancelled) ++n_cut_;
   }
   live->publish();

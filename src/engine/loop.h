@@ -19,10 +19,10 @@
 #include "engine/kv_disk.h"
 #include "engine/kv_file.h"
 #include "engine/kv_loader.h"
-#include "engine/line_pace.h"
 #include "engine/live_request.h"
 #include "engine/step_draws.h"
 #include "engine/step_input.h"
+#include "engine/waiting_line.h"
 #include "kv/cache_groups.h"
 #include "sched/scheduler.h"
 
@@ -57,9 +57,8 @@ class Engine::Loop {
   void calibrate();
 
   // Under the mutex: the line of requests that have not started.
-  void join_line(int n, int prompt_tokens, Microseconds now);
-  void leave_line(int requests, std::int64_t prompt_tokens, Microseconds now);
-  Result<void> check_line(int n, int prompt_tokens, Microseconds now) const;
+  void leave_line(const Request& request, int n, std::int64_t prompt_tokens, Microseconds now);
+  void count_line();
   std::uint64_t salt_of(const std::string& cache_salt, int adapter = 0) const;
   // loop_cache.cpp, any thread but the engine's: runs `task` on the engine thread between two steps and waits for it.
   void between_steps(const std::function<void()>& task);
@@ -149,9 +148,8 @@ class Engine::Loop {
   std::vector<Arrival> inbox_;
   std::vector<KvLoader::Loaded> loaded_;
   std::vector<std::function<void()>> tasks_;
-  int n_open_ = 0, n_queued_ = 0;  // submitted and not ended; of these, not started
-  std::int64_t queued_tokens_ = 0;  // of their prompts
-  LinePace pace_;
+  int n_open_ = 0;    // submitted and not ended
+  WaitingLine line_;  // of these, not started
   int n_cut_ = 0;                  // ended by drain
   std::atomic<Microseconds> moved_us_{0};  // since then requests are open and no step has ended; 0: none is open
   bool draining_ = false, cut_ = false, stop_ = false;

@@ -68,19 +68,15 @@ void Engine::Loop::count_time(Microseconds begun_us, Microseconds ran_us, Micros
 }
 
 void Engine::Loop::start_slices(Microseconds now) {
-  int n_started = 0;
-  std::int64_t prompt_tokens = 0;
+  std::unique_lock lock(mutex_, std::defer_lock);  // taken when somebody starts
   for (const sched::Slice& slice : plan_.slices) {
     LiveRequest& live = *live_.at(slice.seq);
     if (live.started()) continue;
     live.start(now);
     record(metrics_.queue_us, live.usage().queue_us);
-    prompt_tokens += live.queued_tokens();
-    ++n_started;
+    if (!lock.owns_lock()) lock.lock();
+    leave_line(live.request(), 1, live.queued_tokens(), now);
   }
-  if (n_started == 0) return;
-  const std::lock_guard lock(mutex_);
-  leave_line(n_started, prompt_tokens, now);
 }
 
 /// Slices in their order, as the runner returns their rows.

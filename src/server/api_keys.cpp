@@ -5,16 +5,15 @@
 
 #include <algorithm>
 #include <charconv>
-#include <fstream>
-#include <sstream>
 
 #include "base/log.h"
+#include "base/regular_file.h"
 
 namespace millrace::server {
 namespace {
 
 constexpr std::size_t kMostKeyBytes = 512, kMostNameBytes = 64;
-constexpr std::size_t kMostFileBytes = 16 << 20;  // /dev/zero is no file of keys
+constexpr std::size_t kMostFileBytes = 16 << 20;
 constexpr std::int64_t kMostPerMinute = 1'000'000'000;
 constexpr std::string_view kHashed = "sha256:";
 
@@ -92,12 +91,9 @@ Result<void> parse_attribute(std::string_view word, KeyEntry& entry) {
 }
 
 Result<std::string> read_file(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in) return error(Code::not_found, "'{}' cannot be read", path);
-  std::string text;
-  for (char piece[4096]; in.good() && text.size() <= kMostFileBytes; text.append(piece, static_cast<std::size_t>(in.gcount()))) in.read(piece, sizeof piece);
-  if (in.bad()) return error(Code::not_found, "'{}' cannot be read", path);
-  if (text.size() > kMostFileBytes) return error(Code::invalid_argument, "'{}' has more than {} bytes", path, kMostFileBytes);
+  const auto file = RegularFile::open(path);
+  auto text = file ? file->read(kMostFileBytes) : Error(file.error());
+  if (!text) return std::move(text).error().in(fmt::format("'{}'", path));
   return text;
 }
 

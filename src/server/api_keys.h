@@ -48,7 +48,7 @@ std::optional<std::string_view> presented_key(const HttpRequest& request);
 class ApiKeys {
  public:
   /// `path` may be empty, `keys` too: with neither, everybody is the tenant "default". Errors: not_found (no such file),
-  /// invalid_argument (path and line; no key in the file).
+  /// invalid_argument (path and line; no regular file; no key in it).
   static Result<std::unique_ptr<ApiKeys>> open(std::string path, const std::vector<std::string>& keys);
 
   /// True if a request needs a key.

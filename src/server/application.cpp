@@ -46,9 +46,14 @@ HttpResponse preflight_response(const HttpRequest& request) {
   return response;
 }
 
+/// Headers of ours that a page of another origin may read.
+constexpr const char* kExposed =
+    "x-request-id, retry-after, x-millrace-unknown-fields, x-ratelimit-limit-requests, x-ratelimit-remaining-requests, x-ratelimit-reset-requests, "
+    "x-ratelimit-limit-tokens, x-ratelimit-remaining-tokens, x-ratelimit-reset-tokens";
+
 std::vector<Header> cors_headers(const std::string& origin) {
   if (origin.empty()) return {};
-  std::vector<Header> headers = {{"access-control-allow-origin", origin}, {"access-control-expose-headers", "x-request-id, retry-after"}};
+  std::vector<Header> headers = {{"access-control-allow-origin", origin}, {"access-control-expose-headers", kExposed}};
   if (origin != "*") headers.push_back({"vary", "origin"});
   return headers;
 }

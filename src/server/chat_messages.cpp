@@ -8,6 +8,7 @@
 
 #include "server/chat_prompt.h"
 #include "server/json_body.h"
+#include "server/tame_name.h"
 
 namespace millrace::server {
 namespace {
@@ -80,7 +81,7 @@ Result<void> read_rest(const Json& message, const std::string& where, Json& out,
     } else if (context.strict) {
       return field_error(where, "{} is no field of a message, and --strict refuses those", shown(Json(key)));
     } else if (!value.empty()) {
-      context.note_unknown("messages.?");
+      context.note_unknown(where + "." + tame_name(key));
     }
   }
   return {};

@@ -32,7 +32,7 @@ Result<GenerationPlan> with_store(const text::Json& body, RequestContext& contex
 Result<void> start_clocks(GenerationPlan& plan, Microseconds spent_us) {
   for (engine::Request& request : plan.prompts) {
     if (request.timeout_us == 0) continue;
-    if (spent_us >= request.timeout_us) return error(Code::deadline, "the {} ms of timeout_ms were over before the request was read", request.timeout_us / 1000);
+    if (spent_us >= request.timeout_us) return error(Code::deadline, "the {} ms of timeout_ms were over before the request was read", static_cast<double>(request.timeout_us) / 1000);
     request.timeout_us -= spent_us;
   }
   return {};

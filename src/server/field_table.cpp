@@ -9,6 +9,7 @@
 #include "base/utf8.h"
 #include "server/field_rows.h"
 #include "server/json_body.h"
+#include "server/tame_name.h"
 
 namespace millrace::server {
 namespace {
@@ -16,7 +17,6 @@ namespace {
 using text::Json;
 
 constexpr std::size_t kMostStringBytes = 4096;  // of one of Kind::strings: each byte of an answer is compared with it
-constexpr std::size_t kMostUnknownBytes = 64;
 
 bool is_word(std::string_view word, const char* values) {
   const auto words = words_of(values);
@@ -63,23 +63,13 @@ bool is_right(const Field& field, const Json& value) {
   return false;
 }
 
-/// A name from a client, as it may stand in a header or a message.
-std::string tame(std::string_view name) {
-  std::string out(name.substr(0, kMostUnknownBytes));
-  for (char& c : out) {
-    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-' || c == '.';
-    if (!plain) c = '?';
-  }
-  return out;
-}
-
 Result<void> check_object(const Json& object, const std::string& prefix, BodyOf of, RequestContext& context) {
   for (const auto& [key, value] : object.get_ref<const Json::object_t&>()) {
     const std::string name = prefix + key;
     const Field* field = find_field(of, name);
     if (field == nullptr) {
-      if (context.strict) return field_error(tame(name), "no field of this endpoint, and --strict refuses those");
-      context.note_unknown(tame(name));
+      if (context.strict) return field_error(tame_name(name), "no field of this endpoint, and --strict refuses those");
+      context.note_unknown(tame_name(name));
       continue;
     }
     if (value.is_null()) continue;
@@ -161,12 +151,13 @@ std::optional<std::int64_t> as_integer(const Json& value) {
 
 std::string shown(const Json& value) {
   constexpr std::size_t kShown = 60;
-  if (value.is_array() && value.size() > kShown) return fmt::format("a list of {} elements", value.size());
-  if (value.is_object() && value.size() > kShown) return fmt::format("an object of {} members", value.size());
+  const auto counted = [&] {
+    return fmt::format("{} of {} {}{}", value.is_array() ? "a list" : "an object", value.size(), value.is_array() ? "element" : "member", value.size() == 1 ? "" : "s");
+  };
+  if (value.is_structured() && value.size() > kShown) return counted();
   if (value.is_string() && value.get_ref<const std::string&>().size() > kShown) return fmt::format("a string of {} bytes", value.get_ref<const std::string&>().size());
-  std::string text = dump(value);
-  if (text.size() > kShown) text = fmt::format("{} of {} bytes", value.is_array() ? "a list" : "an object", text.size());
-  return text;
+  const std::string text = dump(value);
+  return text.size() > kShown && value.is_structured() ? counted() : text;
 }
 
 const Json* Fields::find(std::string_view name) const {

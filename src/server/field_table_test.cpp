@@ -88,6 +88,18 @@ TEST(FieldTable, a_body_has_each_name_once) {
   }
 }
 
+TEST(FieldTable, what_is_too_long_to_show_is_counted) {
+  Json stops = Json::array();
+  for (int i = 0; i < 17; ++i) stops.push_back("s" + std::to_string(i));
+  const auto many = check({{"stop", stops}}, kChat);
+  ASSERT_FALSE(many);
+  EXPECT_EQ(many.error().message, "stop: expected a string or a list of at most 16, each of 1 to 4096 bytes, got a list of 17 elements");
+  EXPECT_EQ(shown(Json::array({std::string(100, 'a')})), "a list of 1 element");
+  EXPECT_EQ(shown({{"a", std::string(100, 'a')}, {"b", 1}}), "an object of 2 members");
+  EXPECT_EQ(shown(Json::array({1, 2})), "[1,2]");
+  EXPECT_EQ(shown(std::string(100, 'a')), "a string of 100 bytes");
+}
+
 TEST(FieldTable, unknown_fields_are_told_or_refused_and_fit_a_header) {
   RequestContext context;
   ASSERT_TRUE(check_fields(Json::parse(R"({"foo":1,"a\r\nb: c":2,"stream_options":{"bar":1},"temperature":1})"), kChat, context));

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/log.h"
 #include "server/metric_families.h"
 #include "server/net/http_server.h"
 #include "server/process_metrics.h"
@@ -77,6 +78,7 @@ void add_requests(Page& page, const ServerMetrics& m) {
   page.counters("tenant_prompt_tokens_total", "Their prompt tokens, by tenant.", "tenant", m.tenant_prompt_tokens);
   page.counters("tenant_generation_tokens_total", "Tokens sent to clients, by tenant.", "tenant", m.tenant_generation_tokens);
   page.counters("unknown_fields_total", "Fields of requests that nobody knows, by name.", "field", m.unknown_fields);
+  page.counter("log_lines_dropped_total", "Lines of the log that found no room, because nobody reads it.", static_cast<double>(log_lines_dropped()));
   page.gauge("model_load_seconds", "What loading the model took; 0 while it loads.", static_cast<double>(m.model_load_us.value()) * kMicro);
 }
 

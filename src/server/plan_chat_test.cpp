@@ -37,6 +37,11 @@ TEST_F(PlanChat, O8_1_messages_of_the_wrong_shape_are_refused_with_their_path) {
   EXPECT_EQ(said(R"({"messages":[{"role":"assistant","content":"a","tool_calls":[{"id":"1"}]}]})"), "messages[0].tool_calls[0].function: expected an object with name and arguments");
 }
 
+TEST_F(PlanChat, a_key_of_a_message_that_nobody_knows_is_told_by_its_place) {
+  ASSERT_TRUE(plan(plan_chat_completion, R"({"messages":[{"role":"user","content":"a"},{"role":"user","content":"b","re\nfusal":"x"}]})"));
+  EXPECT_EQ(unknown_, (std::vector<std::string>{"messages[1].re?fusal"}));
+}
+
 TEST_F(PlanChat, messages_go_through_the_template_as_text) {
   EXPECT_EQ(prompt(R"({"messages":[{"role":"system","content":"be"},{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}]})"),
             "<control>system be <control>user a b <control>a ");

@@ -9,6 +9,15 @@
 #include "server/random_seed.h"
 
 namespace millrace::server {
+namespace {
+
+/// "messages[3].foo" is "messages.foo" among counters: they are not one for each length of a conversation.
+std::string without_index(const std::string& name) {
+  const auto open = name.find('['), close = name.find(']');
+  return open < close && close != name.npos ? name.substr(0, open) + name.substr(close + 1) : name;
+}
+
+}  // namespace
 
 Result<text::Json> read_body(const Call& call) {
   MILLRACE_TRY(body, parse_body(call.exchange->request().body));
@@ -39,7 +48,7 @@ void note_unknown_fields(Call& call, const RequestContext& context) {
   std::string names;
   for (const std::string& name : context.unknown_fields) {
     names += (names.empty() ? "" : ", ") + name;
-    call.application->metrics().unknown_fields.add(name);
+    call.application->metrics().unknown_fields.add(without_index(name));
   }
   call.exchange->add_header({"x-millrace-unknown-fields", names});
 }

@@ -4,6 +4,7 @@ read (O8.7), uploads (O8.11); and HTTP as odd clients speak it: 1.0, pipelined, 
 import json
 import random
 import statistics
+import threading
 import time
 
 import models
@@ -37,11 +38,44 @@ class Keys(Case):
             answer = server.post(COMPLETIONS, TINY, headers=[*headers, ORIGIN])
             self.assertEqual(answer.status, want, headers)
             self.assertIn(answer.headers["access-control-allow-origin"], ("*", ORIGIN[1]), "a browser has to see the answer")
+            readable = answer.headers["access-control-expose-headers"]
+            for name in ("x-request-id", "retry-after", "x-millrace-unknown-fields", "x-ratelimit-limit-requests", "x-ratelimit-remaining-tokens", "x-ratelimit-reset-tokens"):
+                self.assertIn(name, readable.split(", "))
             if want == 401:
                 bodies.add(answer.json["error"]["message"])
         self.assertLessEqual(len(bodies), 2, "what is wrong with a key is told to nobody")  # none, and a wrong one
         self.assertIn(server.post(COMPLETIONS, TINY, headers=[("Authorization", "Bearer  k")]).status, (200, 401))
         self.assertEqual(server.post("/v1/messages", {}, headers=[]).json["type"], "error")
+
+    def test_one_tenant_cannot_fill_the_line(self):
+        """A line full of one's requests takes what another sends."""
+        keys = self.folder / "keys"
+        keys.write_text("ka tenant=a\nkb tenant=b\n")
+        model = models.heavy(self.folder / "heavy")
+        server = self.serve_here(model, "--api-keys", keys, "--max-running", 1, "--max-queued-requests", 4)
+        of = lambda key: [("Authorization", "Bearer " + key)]
+        ask = lambda n, i=0: {"prompt": f"{i}", "max_tokens": n, "ignore_eos": True}
+        end = time.monotonic() + 20 * SLOW
+        wires = []
+        for i in range(5):  # one runs, the others wait
+            wires.append(server.wire().send(request_bytes("POST", COMPLETIONS, json.dumps(ask(3000, i)).encode(), of("ka"))))
+            while sum(server.gauges()[:2]) <= i and time.monotonic() < end:
+                time.sleep(0.01)
+            while server.gauges()[0] == 0 and time.monotonic() < end:
+                time.sleep(0.01)
+        refused = server.post(COMPLETIONS, ask(1), of("ka"))
+        self.assertEqual(refused.status, 429, refused)
+        answers = []
+        other = threading.Thread(target=lambda: answers.append(server.post(COMPLETIONS, ask(1), of("kb"))))
+        other.start()
+        while server.gauges()[1] < 5 and not answers and time.monotonic() < end:
+            time.sleep(0.02)
+        self.assertEqual(server.post(COMPLETIONS, ask(1), of("ka")).status, 429)
+        for wire in wires:
+            wire.reset()
+        other.join(60 * SLOW)
+        self.assertEqual([answer.status for answer in answers], [200], answers)
+        self.assertIsNotNone(server.settle())
 
     def test_cors_is_off_unless_asked(self):
         server = self.serve_here(models.scripted(self.folder / "off", {}))
@@ -114,6 +148,11 @@ class Leaving(Case):
             wire.reset()
         self.gone(20, act)
         self.alive(self.server)
+
+    def test_a_time_that_is_over_when_the_request_is_read(self):
+        answer = self.server.post(COMPLETIONS, self.ask(timeout_ms=0.0001))
+        self.assertEqual(answer.status, 408, answer)
+        self.assertIn("the 0.001 ms of timeout_ms were over", answer.json["error"]["message"])
 
     def test_o8_7_clients_that_do_not_read(self):
         def usual(n):

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """Kind 12 of the reported cases: start, stop, files; and what a supervisor sees: 10,000 idle connections, SIGTERM under load."""
+import fcntl
 import json
 import os
 import pathlib
@@ -102,6 +103,7 @@ class Start(Case):
         for path in (self.folder / "missing.gguf", self.folder / "no config", empty, "/dev/null", "/dev/zero", dangling, text):
             self.reject([path, "--port", 0], str(path))
         self.reject(["", "--port", 0])
+        self.reject([text, "--port", 0, "--served-model-name", ""], "served-model-name")
         status, _, _ = serve_and_fail("--port", 0)
         self.assertEqual(status, 2)
         odd = models.random_model(self.folder / "a folder é", 2)
@@ -111,6 +113,14 @@ class Start(Case):
         self.reject([self.model, "--port", 0, "--kv-memory", "900TiB"], "memory|fit")
         self.reject([self.model, "--port", 0, "--api-keys", self.folder / "no keys"], "no keys")
         self.reject([self.model, "--port", 0, "--tls-cert", self.folder / "no.pem", "--tls-key", self.folder / "no.pem"], "no.pem")
+
+    def test_a_pipe_is_no_file_of_keys(self):
+        """To open one that nobody writes to would wait for ever."""
+        pipe = self.folder / "pipe"
+        os.mkfifo(pipe)
+        says = f"'{pipe}': it is a pipe, expected a regular file"
+        self.reject([self.model, "--port", 0, "--api-keys", pipe], says)
+        self.reject([self.model, "--port", 0, "--tls-cert", pipe, "--tls-key", pipe], "certificate " + says)
 
     def test_o12_5_a_full_disk_behind_the_log(self):
         with socket.create_server(("127.0.0.1", 0)) as probe:
@@ -136,6 +146,40 @@ class Start(Case):
             process.kill()
             process.wait()
 
+    def test_nobody_reads_the_log(self):
+        """A full pipe behind standard error stops the log, and nothing else."""
+        for signals in (1, 2):
+            with socket.create_server(("127.0.0.1", 0)) as probe:
+                port = probe.getsockname()[1]
+            reader, writer = os.pipe()
+            self.addCleanup(os.close, reader)
+            fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, 4096)
+            process = subprocess.Popen([BIN, "serve", str(self.model), "--port", str(port)], stdout=subprocess.DEVNULL, stderr=writer, stdin=subprocess.DEVNULL)
+            self.addCleanup(process.wait)
+            self.addCleanup(process.kill)
+            os.close(writer)
+
+            def ask(method, path, body=b""):
+                with Wire(("127.0.0.1", port), timeout=10 * SLOW) as wire:
+                    return wire.send(request_bytes(method, path, body, [("Connection", "close")])).answer(method)
+            end = time.monotonic() + 20 * SLOW
+            while time.monotonic() < end:
+                try:
+                    if ask("GET", "/health").status == 200:
+                        break
+                except ConnectionRefusedError:
+                    pass
+                time.sleep(0.05)
+            for _ in range(300):  # some 50 KB of lines
+                self.assertEqual(ask("POST", "/tokenize", b'{"content":"1"}').status, 200)
+            self.assertEqual(ask("GET", "/health").status, 200)
+            self.assertIn("millrace_log_lines_dropped_total 0", ask("GET", "/metrics").text)
+            start = time.monotonic()
+            for _ in range(signals):
+                process.terminate()
+            self.assertEqual(process.wait(10 * SLOW), 0)
+            self.assertLess(time.monotonic() - start, 4 * SLOW)
+
     def test_a_unix_socket(self):
         path = str(self.folder / "s.sock")
         server = self.serve_here(self.model, "--unix-socket", path)
@@ -144,6 +188,38 @@ class Start(Case):
             self.assertEqual(answer.status, 200)
         self.assertEqual(server.stop(), 0)
         self.assertFalse(os.path.exists(path), "it takes its socket with it")
+
+    def test_a_unix_socket_of_a_server_that_was_stopped_while_loading(self):
+        path = str(self.folder / "l.sock")
+        large = models.heavy(self.folder / "large socket", 2048, 8, holes=True)
+        server = self.serve_here(large, "--unix-socket", path, wait=False)
+        self.assertTrue(os.path.exists(path))
+        self.assertEqual(server.stop(signal.SIGINT), 0)
+        self.assertRegex(server.log(), "stopped.*while=loading")
+        self.assertFalse(os.path.exists(path))
+
+    def test_streams_that_were_closed_are_opened(self):
+        """Else the log would go to the first socket."""
+        with socket.create_server(("127.0.0.1", 0)) as probe:
+            port = probe.getsockname()[1]
+        process = subprocess.Popen([BIN, "serve", str(self.model), "--port", str(port)], preexec_fn=lambda: os.closerange(0, 3))
+        try:
+            end = time.monotonic() + 20 * SLOW
+            status = None
+            while status != 200 and time.monotonic() < end:
+                try:
+                    with Wire(("127.0.0.1", port)) as wire:
+                        status = wire.send(request_bytes("POST", COMPLETIONS, json.dumps({"prompt": "1", "max_tokens": 1}).encode())).answer().status
+                except ConnectionRefusedError:
+                    pass
+                time.sleep(0.05)
+            self.assertEqual(status, 200)
+            self.assertEqual({os.readlink(f"/proc/{process.pid}/fd/{i}") for i in range(3)}, {"/dev/null"})
+            process.terminate()
+            self.assertEqual(process.wait(10 * SLOW), 0)
+        finally:
+            process.kill()
+            process.wait()
 
     def test_every_line_of_a_json_log_is_an_object(self):
         server = self.serve_here(self.model, "--log-json", "--kv-memory", "4MiB")
@@ -163,16 +239,21 @@ class Start(Case):
         server = self.serve_here(self.model, "--api-keys", keys)
         status = lambda key: server.post(COMPLETIONS, {"prompt": "1", "max_tokens": 1}, [("Authorization", f"Bearer {key}")]).status
         self.assertEqual((status("alpha"), status("beta")), (200, 401))
-        for text, want in (("beta\n", (401, 200)), (None, (401, 200))):
-            if text is None:
-                keys.unlink()
-            else:
+        for text, want in (("beta\n", (401, 200)), (None, (401, 200)), ("a pipe", (401, 200)), ("gamma\nalpha\n", (200, 401))):
+            keys.unlink(missing_ok=True)
+            if text == "a pipe":
+                os.mkfifo(keys)
+            elif text is not None:
                 keys.write_text(text)
+            said = server.log().count("reload")
             server.send_signal(signal.SIGHUP)
             end = time.monotonic() + 3 * SLOW
+            while server.log().count("reload") == said and time.monotonic() < end:
+                time.sleep(0.05)
             while (status("alpha"), status("beta")) != want and time.monotonic() < end:
                 time.sleep(0.05)
             self.assertEqual((status("alpha"), status("beta")), want)
+        self.assertRegex(server.log(), "reload failed.*it is a pipe, expected a regular file")
         self.assertEqual(server.stop(), 0)
 
 

@@ -7,6 +7,9 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
+#include <future>
+#include <memory>
 
 #include "base/check.h"
 #include "base/log.h"
@@ -66,11 +69,14 @@ class Server final : public HttpServer {
   void stop_accepting() override {
     if (!state_.handler) return sockets_.clear();  // not started: nobody else has them
     if (stopped_.exchange(true)) return;
-    boost::asio::post(io_[0]->context(), [this] {
+    const auto closed = std::make_shared<std::promise<void>>();
+    boost::asio::post(io_[0]->context(), [this, closed] {
       for (const auto& acceptor : acceptors_) acceptor->close();
+      closed->set_value();
       // Behind the connections that were accepted before.
       for (const auto& io : io_) io->stop_accepting();
     });
+    closed->get_future().wait_for(std::chrono::seconds(1));
   }
 
   bool wait_until_idle(std::chrono::milliseconds timeout) override { return state_.wait_until_idle(timeout); }

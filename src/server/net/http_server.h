@@ -71,7 +71,7 @@ class HttpServer {
   /// "127.0.0.1:8080", "unix:/run/m.sock": where it listens, in the order of options.at, with the ports that it got.
   virtual std::vector<std::string> addresses() const = 0;
 
-  /// No new connections and no new requests: idle connections close, busy ones after their answer. Any thread.
+  /// No new connections and no new requests: nobody listens when it returns (it waits a second at most), idle connections close, busy ones after their answer. Any thread but its own.
   virtual void stop_accepting() = 0;
 
   /// True once every connection has closed. Errors never; false after `timeout`.

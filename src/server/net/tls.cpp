@@ -7,9 +7,8 @@
 #include <cerrno>
 #include <climits>
 #include <cstdint>
-#include <cstring>
-#include <filesystem>
-#include <fstream>
+
+#include "base/regular_file.h"
 
 namespace millrace::server::net {
 namespace {
@@ -133,10 +132,7 @@ class Context final : public TlsContext {
 
 Result<void> check_readable(const std::string& path, const char* what) {
   if (path.empty()) return error(Code::invalid_argument, "TLS needs a {} file", what);
-  std::error_code ignored;
-  if (std::filesystem::is_directory(path, ignored)) return error(Code::invalid_argument, "the {} '{}' is a folder", what, path);
-  errno = 0;
-  if (!std::ifstream(path)) return error(Code::not_found, "cannot open the {} '{}': {}", what, path, std::strerror(errno));
+  if (auto file = RegularFile::open(path); !file) return std::move(file).error().in(fmt::format("the {} '{}'", what, path));
   return {};
 }
 

@@ -9,6 +9,7 @@
 #include <openssl/pem.h>
 #include <openssl/ssl.h>
 #include <openssl/x509.h>
+#include <sys/stat.h>
 
 #include <memory>
 #include <string>
@@ -219,8 +220,10 @@ TEST_F(Tls, SaysWhichFileIsWrong) {
   };
   const std::string other = folder_.file("other.pem", make_certificate("other").key), text = folder_.file("text.pem", "hello\n");
   EXPECT_EQ(attempt({"", key_}), "TLS needs a certificate file");
-  EXPECT_EQ(attempt({folder_.file("none"), key_}), "cannot open the certificate '" + folder_.file("none") + "': No such file or directory");
-  EXPECT_EQ(attempt({folder_.path().string(), key_}), "the certificate '" + folder_.path().string() + "' is a folder");
+  EXPECT_EQ(attempt({folder_.file("none"), key_}), "the certificate '" + folder_.file("none") + "': no such file or folder");
+  EXPECT_EQ(attempt({folder_.path().string(), key_}), "the certificate '" + folder_.path().string() + "': it is a folder, expected a regular file");
+  ASSERT_EQ(::mkfifo(folder_.file("pipe").c_str(), 0600), 0);
+  EXPECT_EQ(attempt({certificate_, folder_.file("pipe")}), "the key '" + folder_.file("pipe") + "': it is a pipe, expected a regular file");
   EXPECT_TRUE(attempt({text, key_}).starts_with("no certificate in PEM form in '" + text + "'"));
   EXPECT_TRUE(attempt({certificate_, text}).starts_with("no private key in PEM form, without pass phrase, in '" + text + "'"));
   EXPECT_EQ(attempt({certificate_, other}), "the key '" + other + "' does not belong to the certificate '" + certificate_ + "'");
