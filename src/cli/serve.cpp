@@ -58,10 +58,11 @@ class Signals {
 };
 
 /// A server lives for months. Every thread would have a heap of its own, each as large as the worst moment that its thread
-/// has seen, and the first freed body of 16 MiB would teach the allocator to keep such blocks.
+/// has seen, and the first freed body of 16 MiB would teach the allocator to keep such blocks (docs/performance.md, "An hour
+/// of bad company").
 void keep_heaps_small() {
-  mallopt(M_ARENA_MAX, 2);
-  mallopt(M_MMAP_THRESHOLD, 256 << 10);
+  mallopt(M_ARENA_MAX, 2);               // the engine's thread and one that serves need not wait for each other
+  mallopt(M_MMAP_THRESHOLD, 256 << 10);  // from there on bodies are large (application.cpp): such blocks go back when freed
 }
 
 Result<server::ServerConfig> server_config(const Options& options) {

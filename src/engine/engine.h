@@ -144,7 +144,7 @@ class KvDisk;
 struct EngineOptions {
   int step_tokens = 512;     // most tokens of one step; smaller chunks, smoother streams
   int max_running = 64;      // sequences per step; others wait in line
-  int max_queued = 1024;     // more are refused, and told when to come again; who has less than its share of a full line is let in (sched/line_share.h)
+  int max_queued = 1024;     // more are refused, and told when to come again, but for who has less than its share (sched/share.h)
   std::int64_t max_queued_tokens = 1 << 20;  // of their prompts; one request may always wait
   bool prefix_sharing = true;
   sched::Schedule schedule = sched::Schedule::mixed;

@@ -150,7 +150,7 @@ class Engine::Loop {
   std::vector<std::function<void()>> tasks_;
   int n_open_ = 0;    // submitted and not ended
   WaitingLine line_;  // of these, not started
-  int n_cut_ = 0;                  // ended by drain
+  int n_cut_ = 0;     // ended by drain
   std::atomic<Microseconds> moved_us_{0};  // since then requests are open and no step has ended; 0: none is open
   bool draining_ = false, cut_ = false, stop_ = false;
 

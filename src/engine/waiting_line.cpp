@@ -4,7 +4,7 @@
 #include <string>
 
 #include "base/check.h"
-#include "sched/line_share.h"
+#include "sched/share.h"
 #include "sched/policy.h"
 
 namespace millrace::engine {
@@ -15,7 +15,7 @@ Result<void> WaitingLine::check(int tenant, int weight, int n, int prompt_tokens
   const auto found = parts_.find(tenant);
   const Part mine = found == parts_.end() ? Part{} : found->second;
   const std::int64_t weights = std::int64_t{all_.weight} - mine.weight + weight;
-  const std::int64_t request_share = sched::line_share(most_requests_, weight, weights), token_share = sched::line_share(most_tokens_, weight, weights);
+  const std::int64_t request_share = sched::share_of(most_requests_, weight, weights), token_share = sched::share_of(most_tokens_, weight, weights);
   const bool fit = sched::may_wait(mine.requests, n, all_.requests, most_requests_, request_share);
   const bool tokens_fit = all_.requests == 0 || sched::may_wait(mine.tokens, prompt_tokens, all_.tokens, most_tokens_, token_share);
   if (fit && tokens_fit) return {};
@@ -38,8 +38,8 @@ void WaitingLine::join(int tenant, int weight, int n, int prompt_tokens, Microse
 }
 
 void WaitingLine::leave(int tenant, int n, std::int64_t prompt_tokens, Microseconds now) {
-  const auto found = parts_.find(tenant);
   if (n == 0) return;
+  const auto found = parts_.find(tenant);
   MILLRACE_CHECK(found != parts_.end() && found->second.requests >= n, "who leaves the line has joined it");
   for (Part* part : {&found->second, &all_}) part->requests -= n, part->tokens -= prompt_tokens;
   if (found->second.requests == 0) {

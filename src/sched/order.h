@@ -2,7 +2,6 @@
 
 // Who goes first and who gives way, as pure functions. Times are arguments; knows no pool and no sequence.
 
-#include <algorithm>
 #include <cstdint>
 #include <limits>
 
@@ -89,14 +88,6 @@ static_assert(goes_before({.standing = Standing::sheltered, .tenant_served = 2},
 static_assert(goes_before({.tenant_served = 10, .arrival = 9}, {.tenant_served = 20, .arrival = 1}));
 static_assert(goes_before({.standing = Standing::starving}, {.priority = 9}));
 static_assert(goes_before({.arrival = 1}, {.arrival = 9}));
-
-/// How many of `slots` a tenant may hold while others want them: by its weight among `weights`, that of all with open
-/// sequences; one at least.
-constexpr std::int64_t share_of_slots(std::int64_t slots, std::int64_t weight, std::int64_t weights) { return std::max<std::int64_t>(slots * weight / weights, 1); }
-
-static_assert(share_of_slots(/*slots=*/64, /*weight=*/1, /*weights=*/2) == 32);
-static_assert(share_of_slots(64, 3, 4) == 48);
-static_assert(share_of_slots(2, 1, 100) == 1);
 
 /// What a tenant is charged for tokens that run. A token of the answer costs two of the prompt, as it takes about a
 /// pass over the weights that others share. Weight 2 gets twice the tokens of weight 1.

@@ -187,7 +187,7 @@ TEST(Order, who_was_away_starts_level_with_the_others) {
   Tenant* fresh = tenants.join(2);
   EXPECT_EQ(fresh->served, 5'000);  // rest earns no credit
   fresh->served = 9'000;
-  Tenants::leave(fresh);
+  tenants.leave(fresh);
   EXPECT_EQ(tenants.join(2)->served, 9'000);  // nor does leaving and coming back
 }
 
@@ -195,7 +195,7 @@ TEST(Order, names_of_tenants_do_not_pile_up) {
   Tenants tenants;
   Tenant* stays = tenants.join(-1);
   stays->served = 7;
-  for (int id = 0; id < 100'000; ++id) Tenants::leave(tenants.join(id));
+  for (int id = 0; id < 100'000; ++id) tenants.leave(tenants.join(id));
   EXPECT_EQ(tenants.join(-1), stays);
   EXPECT_LE(tenants.size(), 1'100u);
 }

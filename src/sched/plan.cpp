@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "sched/scheduler.h"
+#include "sched/share.h"
 
 namespace millrace::sched {
 

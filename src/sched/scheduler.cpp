@@ -46,7 +46,7 @@ void Scheduler::remove(SeqId id) {
   if (found == seqs_.end()) return;
   Sequence* seq = found->second.get();
   groups_.release(seq->tables);
-  Tenants::leave(seq->tenant);
+  tenants_.leave(seq->tenant);
   if (seq->running) --seq->tenant->running;
   std::erase(seq->running ? running_ : waiting_, seq);
   seqs_.erase(found);

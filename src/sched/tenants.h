@@ -25,19 +25,18 @@ class Tenants {
   Tenant* join(int id, int weight = 1) {
     if (tenants_.size() >= kMostRemembered) std::erase_if(tenants_, [](const auto& entry) { return entry.second.open == 0; });
     Tenant& mine = tenants_[id];
+    weights_ += mine.open > 0 ? weight - mine.weight : weight;
     mine.weight = weight;
     if (mine.open++ == 0) mine.served = std::max(mine.served, least_served(&mine));
     return &mine;
   }
 
-  static void leave(Tenant* tenant) { --tenant->open; }
-
-  /// Of the tenants with open sequences.
-  std::int64_t weights() const {
-    std::int64_t sum = 0;
-    for (const auto& [id, tenant] : tenants_) sum += tenant.open > 0 ? tenant.weight : 0;
-    return sum;
+  void leave(Tenant* tenant) {
+    if (--tenant->open == 0) weights_ -= tenant->weight;
   }
+
+  /// Of the tenants with open sequences, all together.
+  std::int64_t weights() const { return weights_; }
 
   std::size_t size() const { return tenants_.size(); }
 
@@ -54,6 +53,7 @@ class Tenants {
   }
 
   std::unordered_map<int, Tenant> tenants_;
+  std::int64_t weights_ = 0;
 };
 
 }  // namespace millrace::sched

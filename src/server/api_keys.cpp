@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "base/ascii.h"
 #include "base/log.h"
 #include "base/regular_file.h"
 
@@ -147,9 +148,7 @@ Result<std::vector<KeyEntry>> parse_api_keys(std::string_view text) {
 std::optional<std::string_view> presented_key(const HttpRequest& request) {
   if (const std::string* header = request.header("authorization")) {
     std::string_view rest = *header;
-    std::string scheme(take_word(rest));
-    std::ranges::transform(scheme, scheme.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
-    if (scheme == "bearer") return take_word(rest);
+    if (ascii_lower(take_word(rest)) == "bearer") return take_word(rest);
   }
   for (const std::string_view name : {"x-api-key", "api-key"})
     if (const std::string* header = request.header(name)) {

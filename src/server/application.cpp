@@ -7,6 +7,7 @@
 #include <iterator>
 #include <utility>
 
+#include "base/ascii.h"
 #include "server/api_error.h"
 #include "server/metrics_page.h"
 #include "server/read_call.h"
@@ -24,8 +25,7 @@ constexpr std::size_t kSmallBody = 16 << 10, kLargeBody = 256 << 10;
 bool may_be_json(const HttpRequest& request) {
   const std::string* given = request.header("content-type");
   if (!given) return true;
-  std::string type = *given;  // the case of its letters means nothing
-  std::ranges::transform(type, type.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
+  const std::string type = ascii_lower(*given);  // the case of its letters means nothing
   return type.empty() || type.find("json") != std::string::npos || type.starts_with("application/x-www-form-urlencoded");
 }
 

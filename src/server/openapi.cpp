@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/ascii.h"
 #include "server/api_bodies.h"
 #include "server/field_table.h"
 
@@ -38,13 +39,6 @@ std::string named_path(std::string_view path) {
   return out;
 }
 
-/// As OpenAPI has it: "post".
-std::string lower(std::string_view method) {
-  std::string out(method);
-  for (char& c : out) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c + 32 : c);
-  return out;
-}
-
 /// `path` as a part of a name: "_v1_chat_completions", "_v1_models_model".
 std::string underscored(std::string_view path) {
   std::string out;
@@ -57,7 +51,7 @@ std::string underscored(std::string_view path) {
   return out;
 }
 
-std::string operation_id(std::string_view method, const std::string& path) { return lower(method) + underscored(path); }
+std::string operation_id(std::string_view method, const std::string& path) { return ascii_lower(method) + underscored(path); }
 std::string schema_name(const std::string& path) { return underscored(path).substr(1) + "_request"; }
 
 bool streams(std::optional<BodyOf> body) { return body == kChat || body == kCompletion || body == kResponse || body == kMessage; }
@@ -130,7 +124,7 @@ Json openapi_document(std::span<const Route> routes, const std::string& version)
   Json paths = Json::object();
   for (const Route& route : routes) {
     const std::string path = named_path(route.path);
-    paths[path][lower(route.method)] = operation_of(route, path);
+    paths[path][ascii_lower(route.method)] = operation_of(route, path);
   }
   return {{"openapi", "3.1.0"},
           {"info", {{"title", "Millrace"}, {"version", version}, {"summary", "an LLM inference server that speaks OpenAI's and Anthropic's APIs"}}},

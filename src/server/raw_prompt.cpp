@@ -38,26 +38,26 @@ std::optional<TokenId> control_token(const text::Tokenizer& tokenizer, std::stri
 
 }  // namespace
 
-Result<std::vector<RawPrompt>> read_raw_prompts(const Fields& fields, const std::string& where, const RequestContext& context) {
-  const Json* found = fields.find(where);
+Result<std::vector<RawPrompt>> read_raw_prompts(const Fields& fields, const std::string& name, const RequestContext& context) {
+  const Json* found = fields.find(name);
   if (found == nullptr || !(found->is_string() || found->is_array()) || found->empty())
-    return field_error(where, "expected a string, a list of strings, of token ids, or of lists of token ids, got {}", found == nullptr ? "nothing" : shown(*found));
+    return field_error(name, "expected a string, a list of strings, of token ids, or of lists of token ids, got {}", found == nullptr ? "nothing" : shown(*found));
   const Json& value = *found;
   const bool add_special = fields.boolean("add_special_tokens", true);
   std::vector<RawPrompt> prompts;
   if (value.is_string()) {
-    MILLRACE_TRY(prompt, of_text(value.get_ref<const std::string&>(), where, add_special, context));
+    MILLRACE_TRY(prompt, of_text(value.get_ref<const std::string&>(), name, add_special, context));
     prompts.push_back(std::move(prompt));
     return prompts;
   }
   if (value.front().is_number()) {
-    MILLRACE_TRY(prompt, of_ids(value, where, context));
+    MILLRACE_TRY(prompt, of_ids(value, name, context));
     prompts.push_back(std::move(prompt));
     return prompts;
   }
-  if (value.size() > kMostPrompts) return field_error(where, "expected at most {} prompts, got {}", kMostPrompts, value.size());
+  if (value.size() > kMostPrompts) return field_error(name, "expected at most {} prompts, got {}", kMostPrompts, value.size());
   for (const Json& one : value) {
-    const std::string at = fmt::format("{}[{}]", where, prompts.size());
+    const std::string at = fmt::format("{}[{}]", name, prompts.size());
     if (one.type() != value.front().type() || (!one.is_string() && !one.is_array())) return field_error(at, "expected {}, got {}", value.front().is_array() ? "a list of token ids" : "a string", shown(one));
     MILLRACE_TRY(prompt, one.is_string() ? of_text(one.get_ref<const std::string&>(), at, add_special, context) : of_ids(one, at, context));
     prompts.push_back(std::move(prompt));

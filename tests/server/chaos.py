@@ -5,8 +5,8 @@
 
 Clients connect and leave in every state, send what is malformed, too large, too slow or too much, do not read, close one half,
 pipeline; a pool of a few thousand tokens makes requests give way; SIGHUP comes every few seconds. At the end: every control
-stream equal to its solo run, gauges 0, no more threads or descriptors than at the start, resident memory drifted by less than
-1 % since the second tenth, exit status 0. A run of minutes is all warm-up (the book of the last 1,024 requests fills, and the
+stream equal to its solo run, gauges 0, no more threads or descriptors than at the start, the least resident memory of the last
+tenth less than 1 % above that of the second, exit status 0. A run of minutes is all warm-up (the book of the last 1,024 requests fills, and the
 allocator learns what it needs): there memory may grow by 6 MiB. Prints its figures as one line of JSON.
 """
 import argparse

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "base/ascii.h"
 #include "base/clock.h"
 #include "server/net/connection.h"
 
@@ -34,7 +35,7 @@ constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
 
 bool is_continue(std::string_view text) {
   constexpr std::string_view kWord = "100-continue";
-  return std::ranges::equal(text, kWord, [](char a, char b) { return (a >= 'A' && a <= 'Z' ? a - 'A' + 'a' : a) == b; });
+  return std::ranges::equal(text, kWord, [](char a, char b) { return ascii_lower(a) == b; });
 }
 
 }  // namespace

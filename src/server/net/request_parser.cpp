@@ -8,6 +8,7 @@
 
 #include <algorithm>
 
+#include "base/ascii.h"
 #include "server/net/request_target.h"
 
 namespace millrace::server::net {
@@ -22,13 +23,6 @@ constexpr std::size_t kMaxMethodBytes = 32, kMaxTargetBytes = 16 << 10, kMaxHead
 constexpr std::size_t kMaxChunkHeaderBytes = 16 << 10;
 
 std::string_view view_of(beast::string_view text) { return {text.data(), text.size()}; }
-
-std::string lower_case(beast::string_view text) {
-  std::string out(text.data(), text.size());
-  for (char& c : out)
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  return out;
-}
 
 Refusal refusal_of(const beast::error_code& problem, const ConnectionLimits& limits) {
   using http::error;
@@ -92,9 +86,9 @@ class RequestParser::Impl final : public http::basic_parser<true> {
     content_length_given_ |= field == http::field::content_length;
     if (field == http::field::transfer_encoding) {
       ++transfer_encodings_;
-      transfer_encoding_ = lower_case(value);
+      transfer_encoding_ = ascii_lower(view_of(value));
     }
-    request.headers.push_back({lower_case(name), std::string(view_of(value))});
+    request.headers.push_back({ascii_lower(view_of(name)), std::string(view_of(value))});
   }
 
   // Beast takes any list of codings that ends in "chunked", and one that does not as if there was no body.

@@ -1,16 +1,24 @@
 #pragma once
 
-// Who may join a line that is bounded, by whose it is. Arithmetic only.
+// What of the places that tenants compete for is whose: of slots, and of a line that is bounded. Arithmetic only.
 
+#include <algorithm>
 #include <cstdint>
 
 namespace millrace::sched {
 
-/// What a full line of `most` places keeps for a tenant of `weight` out of `weights`: of those in the line, and itself.
-constexpr std::int64_t line_share(std::int64_t most, std::int64_t weight, std::int64_t weights) { return most * weight / weights; }
+/// Of `places`, those of a tenant of `weight` out of `weights`, its own among them.
+constexpr std::int64_t share_of(std::int64_t places, std::int64_t weight, std::int64_t weights) { return places * weight / weights; }
 
-static_assert(line_share(/*most=*/1024, /*weight=*/1, /*weights=*/1) == 1024);
-static_assert(line_share(1024, 1, 4) == 256 && line_share(1024, 3, 4) == 768);
+static_assert(share_of(/*places=*/1024, /*weight=*/1, /*weights=*/1) == 1024);
+static_assert(share_of(1024, 1, 4) == 256 && share_of(1024, 3, 4) == 768);
+
+/// How many of `slots` a tenant may hold while others want them: its share among those with open sequences; one at least.
+constexpr std::int64_t share_of_slots(std::int64_t slots, std::int64_t weight, std::int64_t weights) { return std::max<std::int64_t>(share_of(slots, weight, weights), 1); }
+
+static_assert(share_of_slots(/*slots=*/64, /*weight=*/1, /*weights=*/2) == 32);
+static_assert(share_of_slots(64, 3, 4) == 48);
+static_assert(share_of_slots(2, 1, 100) == 1);
 
 /// Whether somebody may join the line.
 ///
@@ -18,7 +26,7 @@ static_assert(line_share(1024, 1, 4) == 256 && line_share(1024, 3, 4) == 768);
 ///   wanted   places more
 ///   in_line  places that all tenants have
 ///   most     how many there are
-///   share    how many of them are its tenant's, see line_share
+///   share    how many of them are its tenant's: share_of, among the tenants in the line and itself
 ///
 /// There is room, or its tenant has not had its share yet: then the line grows beyond `most`, to twice that at the utmost,
 /// and whoever has more than its share waits outside until it is back. Who has none in the line may always put one there.
